@@ -1,0 +1,3 @@
+//! The catalog: what groups and classifiers exist, as immutable versioned snapshots.
+
+pub mod classifier;

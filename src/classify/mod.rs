@@ -1,0 +1,1 @@
+//! From a request's attributes to its resource group.

@@ -1,0 +1,82 @@
+//! Where time comes from: the processor's time stamp counter, or a test's hand.
+//!
+//! The only file that reads a clock for charging. Deadlines use tokio's clock instead, so that a paused
+//! clock controls them. Any thread.
+
+use crate::unit::Nanos;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A monotonic clock that is cheap enough to be read at every poll boundary.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Tsc(quanta::Clock),
+    Manual(Arc<AtomicU64>),
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::tsc()
+    }
+}
+
+impl Clock {
+    /// The time stamp counter, calibrated once per process; the operating system's clock where there is none.
+    pub fn tsc() -> Clock {
+        Clock(Source::Tsc(quanta::Clock::new()))
+    }
+
+    /// A clock that stands still until it is moved.
+    pub fn manual() -> (Clock, ManualClock) {
+        let time = Arc::new(AtomicU64::new(0));
+        (Clock(Source::Manual(time.clone())), ManualClock(time))
+    }
+
+    /// Nanoseconds since an origin of the clock's own choice.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        match &self.0 {
+            Source::Tsc(clock) => Nanos(clock.delta_as_nanos(0, clock.raw())),
+            Source::Manual(time) => Nanos(time.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// The hand that moves a [`Clock::manual`].
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Nanos) {
+        self.0.fetch_add(by.0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_stands_still_until_moved() {
+        let (clock, hand) = Clock::manual();
+        let start = clock.now();
+        assert_eq!(clock.now(), start);
+        hand.advance(Nanos(7));
+        assert_eq!(clock.now().since(start), Nanos(7));
+    }
+
+    #[test]
+    fn the_counter_does_not_go_back_on_one_thread() {
+        let clock = Clock::tsc();
+        let mut last = clock.now();
+        for _ in 0..10_000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What the executor counts, as plain values read at one moment.
+//!
+//! Pure. The counters behind them live in the groups and workers; metrics pull these structs.
+
+use crate::unit::Nanos;
+
+/// Upper bounds of the time histograms' buckets; a last bucket without bound follows.
+pub const TIME_BOUNDS: [Nanos; 12] = [
+    Nanos::from_micros(16),
+    Nanos::from_micros(64),
+    Nanos::from_micros(256),
+    Nanos::from_millis(1),
+    Nanos::from_millis(5),
+    Nanos::from_millis(20),
+    Nanos::from_millis(100),
+    Nanos::from_millis(500),
+    Nanos::from_secs(2),
+    Nanos::from_secs(10),
+    Nanos::from_secs(60),
+    Nanos::from_secs(300),
+];
+
+/// A histogram of times over [`TIME_BOUNDS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeHistogram {
+    /// Observations per bucket (not cumulative); the last one has no upper bound.
+    pub buckets: [u64; TIME_BOUNDS.len() + 1],
+    /// Sum of all observations.
+    pub sum: Nanos,
+}
+
+/// One group's use of the executor since it was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GroupUsage {
+    /// Worker time spent in polls.
+    pub cpu_poll: Nanos,
+    /// Worker time spent dropping futures.
+    pub cpu_drop: Nanos,
+    /// Polls.
+    pub polls: u64,
+    /// Polls longer than the governor's threshold.
+    pub long_polls: u64,
+    /// Tasks ever spawned.
+    pub tasks_total: u64,
+    /// Tasks that are being polled now.
+    pub tasks_running: u64,
+    /// Tasks that are ready and wait for a worker.
+    pub tasks_queued: u64,
+    /// Tasks that wait for something else (I/O, a timer, a message).
+    pub tasks_waiting: u64,
+    /// From wake to poll.
+    pub queue_delay: TimeHistogram,
+    /// Length of polls.
+    pub poll_duration: TimeHistogram,
+    /// Entitlement minus what was given, in ns of worker time, since the group last began to have work.
+    pub lag_ns: i64,
+    /// Share of all workers' time that the group was given in the last full second, 0 … 1.
+    pub share: f64,
+    /// Share that it was entitled to in the last full second, 0 … 1.
+    pub entitled: f64,
+}
+
+/// One worker's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerUsage {
+    /// Time spent in polls.
+    pub busy: Nanos,
+    /// How often it went to sleep.
+    pub parks: u64,
+    /// Polls while only one group had work.
+    pub polls_fast: u64,
+    /// Polls while groups competed.
+    pub polls_fair: u64,
+}

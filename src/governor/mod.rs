@@ -1,0 +1,1 @@
+//! The composition root: builds the stages, translates the catalog into their inputs.

@@ -1,0 +1,26 @@
+//! SQL-administered resource groups for async Rust.
+//!
+//! (The front page is written when the rooms stand.)
+
+pub mod unit;
+
+pub mod clock;
+pub mod sync;
+
+pub mod sql;
+
+pub mod catalog;
+
+pub mod classify;
+
+pub mod admission;
+
+pub mod sched;
+
+pub mod exec;
+
+pub mod metrics;
+
+pub mod view;
+
+pub mod governor;

@@ -1,0 +1,1 @@
+//! The scheduling policy: pure, without clock, thread or lock.

@@ -1,0 +1,1 @@
+//! Text to statements: tokens, the flat AST with its canonical text, values, errors with a picture.

@@ -1,0 +1,1 @@
+//! System views: the state of the governor as rows.
