@@ -21,6 +21,8 @@ pub mod sched;
 
 pub mod exec;
 
+pub mod query;
+
 pub mod metrics;
 
 pub mod view;
