@@ -100,8 +100,8 @@ pub enum NoticeKind {
 pub struct Notice {
     /// What it is about.
     pub kind: NoticeKind,
-    /// The group it speaks of.
-    pub group: String,
+    /// The groups it speaks of.
+    pub groups: Vec<String>,
     /// The property it speaks of, if it is one.
     pub property: Option<&'static str>,
     /// The whole remark, one line.
@@ -285,7 +285,7 @@ mod tests {
         let mut output = Output::done("CREATE RESOURCE GROUP");
         let notice = Notice {
             kind: NoticeKind::NotEnforced,
-            group: "etl".to_owned(),
+            groups: vec!["etl".to_owned()],
             property: Some("mem_limit"),
             message: "'mem_limit' of etl is not enforced by this version".to_owned(),
         };

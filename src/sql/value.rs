@@ -82,6 +82,16 @@ impl Number {
         self.whole as f64 + self.fraction as f64 / Number::ONE as f64
     }
 
+    /// A hundred times it, if that fits.
+    pub fn as_percent(self) -> Option<Number> {
+        let hundredths = u128::from(self.fraction) * 100;
+        let carry = u64::try_from(hundredths / u128::from(Number::ONE)).ok()?;
+        Some(Number {
+            whole: self.whole.checked_mul(100)?.checked_add(carry)?,
+            fraction: u64::try_from(hundredths % u128::from(Number::ONE)).ok()?,
+        })
+    }
+
     /// A hundredth of it, if that can be said exactly.
     fn percent(self) -> Read<Number> {
         if !self.fraction.is_multiple_of(100) {
