@@ -430,6 +430,7 @@ pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinH
 }
 
 /// What the running task belongs to.
+#[derive(Debug)]
 pub struct Current {
     /// The task.
     pub id: Id,
