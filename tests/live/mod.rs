@@ -6,6 +6,8 @@
     reason = "each test binary compiles the whole room and uses its own part"
 )]
 
+pub mod mortal;
+
 use quotient::{Attributes, Governor};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
