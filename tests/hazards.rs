@@ -4,7 +4,7 @@
 
 mod live;
 
-use live::{compute, current_thread, eventually, governor, multi_thread, named, watched};
+use live::{current_thread, eventually, governor, multi_thread, named, watched};
 use std::collections::HashSet;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 const SQL: &str = "CREATE RESOURCE GROUP g WITH ('cpu_core_limit'='1');
@@ -131,7 +131,6 @@ fn a_wake_after_completion_or_abort_is_nothing() {
 }
 
 /// Notes the thread on which it dies.
-
 struct DiesOn(Arc<Mutex<Vec<ThreadId>>>);
 
 impl Drop for DiesOn {
@@ -141,7 +140,6 @@ impl Drop for DiesOn {
 }
 
 /// Waits for ever and gives its waker away.
-
 struct GivesWaker(Arc<Mutex<Option<Waker>>>);
 
 impl Future for GivesWaker {
@@ -260,7 +258,6 @@ fn detached_tasks_that_nobody_can_wake_die_once_and_at_the_latest_with_the_gover
 }
 
 /// Spawns in its `wake`, as a join waker.
-
 struct SpawnsOnWake(quotient::Governor, Mutex<Option<oneshot::Sender<()>>>);
 
 impl Wake for SpawnsOnWake {
@@ -297,7 +294,6 @@ fn a_join_waker_may_spawn() {
 }
 
 /// Does in its destructor whatever takes a lock.
-
 struct Meddles(quotient::Governor, quotient::AbortHandle);
 
 impl Drop for Meddles {
