@@ -14,6 +14,9 @@ pub mod entitle;
 pub mod fair;
 pub mod feedback;
 mod heap;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+pub mod trace;
 mod weight;
 
 use crate::unit::Nanos;
