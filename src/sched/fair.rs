@@ -80,8 +80,11 @@ pub struct Fair {
     working_weight: u64,
     /// Groups that have running but no queued tasks; at most one per worker.
     absent: Vec<Slot>,
-    /// The highest vruntime ever picked: where a group starts that finds nobody to compare with.
+    /// The highest vruntime ever picked: where a new group starts.
     horizon: u64,
+    /// The highest vruntime ever reached: where a group starts that finds nobody with work. An empty system
+    /// owes nothing to anybody; without this, whoever came first would have all that the others once had.
+    top: u64,
 }
 
 impl Fair {
@@ -97,6 +100,7 @@ impl Fair {
             working_weight: 0,
             absent: Vec::with_capacity(workers),
             horizon: 0,
+            top: 0,
         }
     }
 
@@ -194,16 +198,14 @@ impl Fair {
             // It never stopped having work; what it was passed over for has been settled in `start`.
             self.absent.retain(|&s| s != slot);
         } else {
-            if let Some(least) = self.least(now) {
-                let credit = self.credit(
-                    slot,
-                    self.working,
-                    self.working_weight + self.group(slot).weight.get(),
-                );
-                self.groups[slot.0 as usize]
-                    .vruntime
-                    .raise(least.saturating_sub(credit));
-            }
+            let floor = match self.least(now) {
+                Some(least) => {
+                    let weights = self.working_weight + self.group(slot).weight.get();
+                    least.saturating_sub(self.credit(slot, self.working, weights))
+                }
+                None => self.top,
+            };
+            self.groups[slot.0 as usize].vruntime.raise(floor);
             self.working += 1;
             self.working_weight += self.group(slot).weight.get();
         }
@@ -282,6 +284,7 @@ impl Fair {
         group.since -= u128::from(since.0);
         group.vruntime.charge(Nanos(price), group.weight);
         let (running, v) = (group.running, group.vruntime.v);
+        self.top = self.top.max(v);
         if self.queue.contains(slot.0) {
             self.requeue(slot);
         } else if running == 0 {
@@ -302,6 +305,7 @@ impl Fair {
         let group = &mut self.groups[slot.0 as usize];
         group.since = group.since - u128::from(since.0) + u128::from(now.0);
         group.vruntime.charge(given, group.weight);
+        self.top = self.top.max(group.vruntime.v);
         if self.queue.contains(slot.0) {
             self.requeue(slot);
         }
@@ -352,18 +356,23 @@ impl Fair {
         u64::try_from(time / u128::from(group.weight.get())).unwrap_or(u64::MAX)
     }
 
+    /// Where the group stands now: what it was charged and what its running slices have used.
+    fn standing(&self, slot: Slot, now: Nanos) -> u64 {
+        let charged = self.group(slot).vruntime.v;
+        charged.saturating_add(self.uncharged(slot, now))
+    }
+
     /// The least vruntime among the groups with work, running time included.
+    ///
+    /// A running group may be first in the queue by what it was charged and yet stand far behind the next
+    /// one, so the queue is asked for the first that does not run.
     fn least(&self, now: Nanos) -> Option<u64> {
         let running = self.workers.iter().filter_map(|w| w.serving);
-        let candidates = self.first().into_iter().chain(running);
-        candidates
-            .map(|s| {
-                self.group(s)
-                    .vruntime
-                    .v
-                    .saturating_add(self.uncharged(s, now))
-            })
-            .min()
+        let running = running.map(|slot| self.standing(slot, now)).min();
+        let queued = self
+            .queue
+            .least_where(|member| self.group(Slot(member)).running == 0);
+        running.into_iter().chain(queued).min()
     }
 
     /// Invariant 4 for groups that are never idle but cannot use their share: `picked` is being served
@@ -387,20 +396,17 @@ impl Fair {
         }
     }
 
-    /// The worker that serves the group furthest ahead of the woken one, if it is far enough ahead.
+    /// The worker that serves the group furthest ahead of the woken one, if it is far enough ahead. Among
+    /// several, the one that began last: the others are nearer to the end of their slices, or past it.
     fn preempt(&mut self, woken: Slot, now: Nanos) -> Option<usize> {
-        let key = self.key(woken);
+        let step = self.config.granularity.0 / self.group(woken).weight.get();
+        let needed = self.key(woken).saturating_add(step);
         let ahead = |worker: &Worker| {
             let slot = worker
                 .serving
                 .filter(|&s| s != woken && !worker.preempted)?;
-            let group = self.group(slot);
-            let v = group
-                .vruntime
-                .v
-                .saturating_add(now.since(worker.since).0 / group.weight.get());
-            let needed = key.saturating_add(self.config.granularity.0 / group.weight.get());
-            (v > needed).then_some(v)
+            let standing = self.standing(slot, now);
+            (standing > needed).then_some((standing, worker.since))
         };
         let (_, victim) = self
             .workers
@@ -420,6 +426,7 @@ impl Fair {
         let Some(by) = working.min() else { return };
         self.groups.iter_mut().for_each(|g| g.vruntime.rebase(by));
         self.horizon = self.horizon.saturating_sub(by);
+        self.top = self.top.saturating_sub(by);
         self.queue.rebase(by);
     }
 }
