@@ -342,7 +342,7 @@ mod tests {
     fn equal_queries_finish_one_after_the_other() {
         let mut queue = Feedback::new(BASE);
         let mut cpu = BTreeMap::from([(q(1), 0), (q(2), 0), (q(3), 0)]);
-        for (&stream, _) in &cpu {
+        for &stream in cpu.keys() {
             queue.push(stream, Nanos::ZERO, stream);
         }
         let mut order = Vec::new();
