@@ -44,8 +44,9 @@ fn a_returning_group_is_placed_by_the_least_group_even_if_a_running_one_leads_th
         group(&mut fair, 1),
         group(&mut fair, 1),
     );
+    fair.wake(a, ms(0), false);
+    fair.wake(other, ms(0), false);
     for (worker, slot, time) in [(0, a, 90), (1, other, 100)] {
-        fair.wake(slot, ms(0), false);
         fair.start(worker, slot, ms(0));
         fair.stop(worker, ms(time), 1);
     }
