@@ -19,7 +19,7 @@ pub(super) struct Account {
     given: Nanos,
     entitled: f64,
     lag: Lag,
-    /// What groups left behind that stopped having work.
+    /// What was written off, here or by others.
     settled: f64,
     worst: i64,
     unserved_since: Option<Nanos>,
@@ -59,6 +59,8 @@ pub(super) struct Books {
     workers: usize,
     accounts: Vec<Account>,
     stale: bool,
+    /// Lag that was written off and not yet handed to those that have work.
+    written_off: f64,
     /// Time during which a worker was idle though a task was runnable.
     pub(super) wasted: Nanos,
 }
@@ -69,6 +71,7 @@ impl Books {
             workers,
             accounts: Vec::new(),
             stale: false,
+            written_off: 0.0,
             wasted: Nanos::ZERO,
         }
     }
@@ -96,6 +99,12 @@ impl Books {
         let before = (account.waiting + account.running).min(self.workers);
         self.stale |= before != (waiting + running).min(self.workers);
         (account.waiting, account.running) = (waiting, running);
+        if waiting == 0 && account.standing() > 0 {
+            let owed = account.standing() as f64;
+            account.settled -= owed;
+            self.written_off += owed;
+            self.stale = true;
+        }
         let hungry = waiting > 0 && running == 0;
         if !hungry {
             account.longest_unserved = account.unserved(now);
@@ -110,7 +119,7 @@ impl Books {
         if !std::mem::take(&mut self.stale) {
             return;
         }
-        let mut left_behind = 0.0;
+        let mut left_behind = std::mem::take(&mut self.written_off);
         for account in &mut self.accounts {
             account.touch(now);
             let working = account.waiting + account.running > 0;

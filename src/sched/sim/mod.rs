@@ -4,10 +4,11 @@
 //! decisions are those of [`Fair`](super::fair::Fair), [`Feedback`] and [`batch`](super::batch) themselves; only
 //! the workers around them are simulated (`worker`), and what is measured is exact (`books`).
 //!
-//! Lag is entitlement minus what was given, since the group last began to have work. A group that stops having
-//! work settles with those that stay: what it was given too much, they were given too little, and nothing
-//! will ever pay that back, so it is written off in proportion to their weights. (Without that, the lag of a
-//! group that always has work would be the sum of all visits of others, and say nothing of the present.)
+//! Lag is entitlement minus what was given, since the group last began to have work. What can never be paid back
+//! is written off, and handed to the groups that have work in proportion to their weights: what a group was
+//! given too much when it stops having work, and what one is owed none of whose tasks waits, since it could
+//! not use more. Otherwise the lag of a group that always has work would be the sum of all visits of others
+//! and say nothing of the present. [`Sim::plain_lag`] is without that.
 //!
 //! ```
 //! use quotient::sched::sim::{Setup, Sim, steady};
