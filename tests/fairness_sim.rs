@@ -72,15 +72,15 @@ fn fixed_slices_come_out_by_weight_exactly() {
 
 #[test]
 fn shares_come_out_by_weight_on_any_number_of_workers() {
-    for workers in [1, 2, 3, 8, 64] {
+    for workers in [1, 2, 3, 8, 32] {
         let mut sim = sim(workers);
         let groups = [sim.group(1), sim.group(3), sim.group(4)];
-        for (group, poll) in groups.into_iter().zip([50, 7, 400]) {
+        for (group, poll) in groups.into_iter().zip([50, 20, 400]) {
             load(&mut sim, group, 4 * workers, ms(0), us(poll));
         }
-        sim.run_until(ms(2_000));
+        sim.run_until(ms(500));
         for (group, share) in groups.into_iter().zip([1, 3, 4]) {
-            let fair = 2_000 * MS * workers as u64 * share / 8;
+            let fair = 500 * MS * workers as u64 * share / 8;
             let error = sim.given(group).0.abs_diff(fair) as f64 / fair as f64;
             assert!(error <= 0.003, "{workers} workers: {error}");
         }
@@ -160,8 +160,8 @@ fn coming_and_going_all_the_time_earns_no_more_than_staying() {
         for _ in 0..4 {
             sim.spawn(goes, None, ms(0), bursts(100, us(50), ms(away)));
         }
-        sim.run_until(Nanos::from_secs(20));
-        let share = sim.given(goes).0 as f64 / (40_000 * MS) as f64;
+        sim.run_until(Nanos::from_secs(8));
+        let share = sim.given(goes).0 as f64 / (16_000 * MS) as f64;
         assert!(share <= 0.505, "away for {away} ms: {share}");
     }
 }
@@ -171,9 +171,9 @@ fn a_heavy_group_with_one_task_gains_no_credit_beside_a_thousand_tasks() {
     for workers in [2, 4, 8] {
         let mut sim = sim(workers);
         let (one, many) = (sim.group(10), sim.group(1));
-        load(&mut sim, one, 1, ms(0), us(50));
-        load(&mut sim, many, 1_000, ms(0), us(50));
-        load(&mut sim, one, 1_000, ms(10_000), us(50));
+        load(&mut sim, one, 1, ms(0), us(100));
+        load(&mut sim, many, 1_000, ms(0), us(100));
+        load(&mut sim, one, 1_000, ms(10_000), us(100));
         sim.run_until(ms(10_000));
         assert_eq!(sim.given(one), ms(10_000), "its one task always ran");
         check_return(&mut sim, workers, [one, many]);
@@ -185,12 +185,12 @@ fn a_group_that_was_blocked_with_work_gains_no_credit() {
     for workers in [1, 2, 4] {
         let mut sim = sim(workers);
         let (heavy, other) = (sim.group(10), sim.group(1));
-        load(&mut sim, heavy, 1_000, ms(0), us(50));
-        load(&mut sim, other, 1_000, ms(0), us(50));
+        load(&mut sim, heavy, 1_000, ms(0), us(100));
+        load(&mut sim, other, 1_000, ms(0), us(100));
         sim.run_until(ms(100));
         sim.block(heavy);
         let given = during(&mut sim, ms(10_000), &[heavy, other]);
-        assert!(given[0] <= 50_000 * workers as u64, "the polls that ran");
+        assert!(given[0] <= 100_000 * workers as u64, "the polls that ran");
         sim.unblock(heavy);
         check_return(&mut sim, workers, [heavy, other]);
     }
@@ -224,8 +224,8 @@ fn weight_1_is_not_starved_beside_10_000() {
     for workers in [1, 2, 4] {
         let mut sim = sim(workers);
         let (light, heavy) = (sim.group(1), sim.group(10_000));
-        load(&mut sim, light, 8, ms(0), us(50));
-        load(&mut sim, heavy, 8, ms(0), us(50));
+        load(&mut sim, light, 8, ms(0), us(100));
+        load(&mut sim, heavy, 8, ms(0), us(100));
         sim.run_until(Nanos::from_secs(20));
         // A slice of the light one is worth 10 000 slices of the heavy one: one second of one worker. Its
         // first turn may be two slices, as its average poll is not known then.
