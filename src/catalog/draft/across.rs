@@ -49,12 +49,14 @@ impl Draft {
         spec: &GroupSpec,
         ids: &[Spanned<u64>],
     ) -> Result<(), SqlError> {
-        for (i, id) in ids.iter().enumerate() {
-            if ids.iter().take(i).any(|earlier| earlier == id) {
+        let own: HashSet<u64> = spec.classifiers.iter().map(|c| c.id.0).collect();
+        let mut seen = HashSet::new();
+        for id in ids {
+            if !seen.insert(id.value) {
                 let key = id.value.to_string();
                 return Err(SqlError::new(SqlErrorKind::Duplicate { key }, id.span));
             }
-            if spec.classifiers.iter().any(|c| c.id.0 == id.value) {
+            if own.contains(&id.value) {
                 continue;
             }
             let owner = self

@@ -53,11 +53,7 @@ impl Draft {
             changed: false,
             awaited: Vec::new(),
         };
-        draft.put(GroupSpec::new(
-            GroupId::DEFAULT,
-            DEFAULT_GROUP.to_owned(),
-            machine,
-        ));
+        draft.put(default_group(machine));
         draft.changed = false;
         draft
     }
@@ -81,10 +77,24 @@ impl Draft {
         self.changed
     }
 
-    /// The draft as a snapshot. Reservations are granted here, in order of id, as far as workers are left.
+    /// The draft as a snapshot.
     pub(super) fn freeze(&mut self, version: u64) -> Snapshot {
+        self.changed = false;
+        let default = self.by_id.get(&GroupId::DEFAULT).cloned();
+        let default = default.unwrap_or_else(|| Arc::new(default_group(self.machine)));
+        Snapshot::new(
+            version,
+            self.machine,
+            default,
+            self.by_id.values().cloned().collect(),
+            self.by_name.values().cloned().collect(),
+        )
+    }
+
+    /// Grants reservations in order of id, as far as workers are left.
+    fn grant(&mut self) {
         let mut left = self.machine.workers() - 1;
-        for (id, group) in &mut self.by_id {
+        for group in self.by_id.values_mut() {
             let granted = group.exclusive_cpu_cores_written().min(left);
             left -= granted;
             if group.granted_cores != granted {
@@ -93,24 +103,7 @@ impl Draft {
                 *group = Arc::new(spec);
                 self.by_name.insert(group.name.clone(), group.clone());
             }
-            debug_assert_eq!(*id, group.id);
         }
-        self.changed = false;
-        let default = self
-            .by_id
-            .get(&GroupId::DEFAULT)
-            .cloned()
-            .unwrap_or_else(|| {
-                let name = DEFAULT_GROUP.to_owned();
-                Arc::new(GroupSpec::new(GroupId::DEFAULT, name, self.machine))
-            });
-        Snapshot::new(
-            version,
-            self.machine,
-            default,
-            self.by_id.values().cloned().collect(),
-            self.by_name.values().cloned().collect(),
-        )
     }
 
     /// Runs one CREATE, ALTER or DROP; `statement` is its number in the script, from 1.
@@ -153,17 +146,22 @@ impl Draft {
     }
 
     /// Puts a group in the place of the one with the same id, if there is one.
-    fn put(&mut self, spec: GroupSpec) {
+    fn put(&mut self, mut spec: GroupSpec) {
+        spec.granted_cores = 0;
         if let Some(old) = self.by_id.get(&spec.id).cloned() {
             self.take(&old);
         }
         for c in &spec.classifiers {
             self.identities.insert(c.identity(), (spec.id, c.id));
         }
+        let reserves = spec.exclusive_cpu_cores_written() > 0;
         let spec = Arc::new(spec);
         self.by_name.insert(spec.name.clone(), spec.clone());
         self.by_id.insert(spec.id, spec);
         self.changed = true;
+        if reserves {
+            self.grant();
+        }
     }
 
     fn take(&mut self, old: &GroupSpec) {
@@ -172,6 +170,10 @@ impl Draft {
         }
         self.by_name.remove(&old.name);
         self.by_id.remove(&old.id);
+        self.changed = true;
+        if old.exclusive_cpu_cores_written() > 0 {
+            self.grant();
+        }
     }
 
     fn unknown(&self, name: &str, span: Span) -> SqlError {
@@ -199,6 +201,11 @@ pub(super) fn unknown_group<'a>(
     SqlError::new(kind, span)
         .with_suggestion(suggestion)
         .with_hint("SHOW RESOURCE GROUPS ALL lists them; case counts in names")
+}
+
+/// `default_wg` as nobody changed it.
+fn default_group(machine: Machine) -> GroupSpec {
+    GroupSpec::new(GroupId::DEFAULT, DEFAULT_GROUP.to_owned(), machine)
 }
 
 /// The group that a group's big_query_action names.

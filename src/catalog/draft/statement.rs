@@ -13,6 +13,7 @@ use crate::catalog::property::{GroupType, Key};
 use crate::sql::ast::*;
 use crate::sql::{Output, Span, Spanned, SqlError, SqlErrorKind};
 use crate::unit::{ClassifierId, GroupId};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Draft {
@@ -93,8 +94,8 @@ impl Draft {
             }
             AlterAction::Drop(ids) => {
                 self.check_owned(&spec, ids)?;
-                let dropped = |c: &ClassifierSpec| ids.iter().any(|id| id.value == c.id.0);
-                spec.classifiers.retain(|c| !dropped(c));
+                let ids: HashSet<u64> = ids.iter().map(|id| id.value).collect();
+                spec.classifiers.retain(|c| !ids.contains(&c.id.0));
             }
             AlterAction::DropAll => spec.classifiers.clear(),
             AlterAction::With(written) => {
@@ -145,7 +146,6 @@ impl Draft {
             return Err(SqlError::new(kind, s.name.span).with_hint(hint));
         }
         self.take(&old);
-        self.changed = true;
         Ok(())
     }
 
