@@ -4,7 +4,7 @@
 //! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
 
 use super::group::Group;
-use super::join::Cause;
+use super::join::{Cause, JoinError};
 use crate::sched::feedback::Stream;
 use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
@@ -24,6 +24,8 @@ pub struct Account {
     polls: AtomicU64,
     longest_poll: AtomicU64,
     killed: AtomicBool,
+    panicked: AtomicBool,
+    aborted: AtomicBool,
     cause: OnceLock<Cause>,
     pub(super) waiting: Waiting,
     /// Its place in the executor's list of accounts.
@@ -68,6 +70,8 @@ impl Account {
             polls: AtomicU64::new(0),
             longest_poll: AtomicU64::new(0),
             killed: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
+            aborted: AtomicBool::new(false),
             cause: OnceLock::new(),
             waiting: Waiting::new(shards),
             listed: OnceLock::new(),
@@ -105,6 +109,26 @@ impl Account {
     /// Why it was killed, if it was.
     pub fn killed(&self) -> Option<&Cause> {
         self.killed.load(SeqCst).then(|| self.cause.get()).flatten()
+    }
+
+    /// Whether one of its tasks has panicked.
+    pub fn has_panicked(&self) -> bool {
+        self.panicked.load(Relaxed)
+    }
+
+    /// Whether one of its tasks was aborted, or ended by a shutdown.
+    pub fn was_aborted(&self) -> bool {
+        self.aborted.load(Relaxed)
+    }
+
+    /// A task of the account ended without an output.
+    pub(super) fn task_failed(&self, error: &JoinError) {
+        let what = if error.is_panic() {
+            &self.panicked
+        } else {
+            &self.aborted
+        };
+        what.store(true, Relaxed);
     }
 
     #[inline]

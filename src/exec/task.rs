@@ -299,8 +299,11 @@ where
         match step {
             Step::Wait => Poll::Pending,
             Step::End(output) => {
-                if matches!(&output, Err(e) if e.is_cancelled()) {
-                    worker.dropped(took);
+                if let Err(error) = &output {
+                    self.cell.account.task_failed(error);
+                    if error.is_cancelled() {
+                        worker.dropped(took);
+                    }
                 }
                 self.finish(output);
                 worker.finished();
@@ -417,6 +420,73 @@ where
             group.counters.finished.fetch_add(1, SeqCst);
         }
     }
+}
+
+/// The handle of a task that was refused before it existed: cancelled, for `cause`.
+pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
+    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone()));
+    cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
+    JoinHandle::new(cell)
+}
+
+/// What the running task belongs to.
+#[derive(Debug)]
+pub struct Current {
+    /// The task.
+    pub id: Id,
+    /// Whom it is charged to.
+    pub account: Arc<Account>,
+    /// What it holds until its future is gone.
+    pub lease: Option<Lease>,
+}
+
+/// The task that this thread polls or drops, if any.
+pub fn current() -> Option<Current> {
+    context::task(|scope| {
+        scope.map(|scope| Current {
+            id: scope.id,
+            account: scope.account.clone(),
+            lease: scope.lease.clone(),
+        })
+    })
+}
+
+/// The running task's id.
+///
+/// # Panics
+///
+/// Outside of a task, as `tokio::task::id` does.
+#[track_caller]
+pub fn id() -> Id {
+    match try_id() {
+        Some(id) => id,
+        None => panic!("Can't get a task id when not inside a task"),
+    }
+}
+
+/// The running task's id, if there is one.
+pub fn try_id() -> Option<Id> {
+    context::task(|scope| scope.map(|scope| scope.id))
+}
+
+/// Lets the other ready tasks of the group run before this one goes on.
+///
+/// Other than tokio's own `yield_now`, the task is queued again at once, so that its group's share does not
+/// depend on when the runtime looks after I/O.
+///
+/// # Cancel safety
+///
+/// Cancel safe: it holds nothing.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Futures larger than this are boxed, so that a cell stays small; tokio's limits.
