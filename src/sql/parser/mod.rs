@@ -5,9 +5,10 @@
 
 use super::ast::Statement;
 use super::error::{SqlError, SqlErrorKind};
+use super::scan::Piece;
 use super::span::Span;
 use super::suggest::closest;
-use super::token::{Piece, Tok, TokKind, tokens};
+use super::token::{Tok, TokKind, tokens};
 
 const EXAMPLE: &str =
     "for example CREATE RESOURCE GROUP etl TO (user='loader') WITH ('cpu_core_limit'='4')";
