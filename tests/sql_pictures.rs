@@ -69,7 +69,7 @@ fn letters_of_all_alphabets_before_the_place_are_counted_as_characters() {
         "ALTER RESOURCE GROUP /* größer — 更大 */ default_wg ADD (user='x')",
         &[
             "error[55000]: default_wg is built in: it takes no classifiers",
-            " --> line 1, column 41",
+            " --> line 1, column 40",
             "  |",
             "1 | ALTER RESOURCE GROUP /* größer — 更大 */ default_wg ADD (user='x')",
             "  |                                        ^^^^^^^^^^",
