@@ -318,7 +318,8 @@ fn the_caps_hold_for_clients_and_not_for_files() {
 /// Time grows with the length of the text, not with its square.
 #[test]
 fn reading_takes_linear_time() {
-    let texts: [(&str, fn(usize) -> String); 9] = [
+    type Make = fn(usize) -> String;
+    let texts: [(&str, Make); 9] = [
         ("parentheses", |n| "(".repeat(n)),
         ("words", |n| "a ".repeat(n / 2)),
         ("semicolons", |n| ";".repeat(n)),
