@@ -208,8 +208,8 @@ mod tests {
     use crate::unit::{ClassifierId, GroupId};
     use std::collections::BTreeSet;
 
-    /// The longest list that any request can reach, of a catalog of `count` classifiers.
-    fn longest_list(count: u64, spec: impl Fn(&mut ClassifierSpec, u64)) -> usize {
+    /// The lengths of a catalog's lists, longest first.
+    fn lists(count: u64, spec: impl Fn(&mut ClassifierSpec, u64)) -> Vec<u32> {
         let specs: Vec<ClassifierSpec> = (0..count)
             .map(|n| {
                 let mut one = ClassifierSpec {
@@ -232,42 +232,59 @@ mod tests {
             classifier,
         }));
         assert_eq!(index.len(), specs.len());
-        let lengths = index.nodes.iter().map(|node| node.end - node.first);
-        lengths.max().unwrap_or(0) as usize
+        let mut lists: Vec<u32> = index
+            .nodes
+            .iter()
+            .map(|node| node.end - node.first)
+            .collect();
+        lists.sort_by_key(|&length| std::cmp::Reverse(length));
+        lists
     }
 
     #[test]
     fn common_conditions_are_divided_until_lists_are_short() {
         // Every user, role, database and network alone is common: 1 000 of 10 000 have it.
-        let grid = longest_list(10_000, |spec, n| {
+        let grid = lists(10_000, |spec, n| {
             let digit = |place: u32| n / 10_u64.pow(place) % 10;
             spec.user = Some(format!("u{}", digit(0)));
             spec.role = Some(format!("r{}", digit(1)));
-            spec.dbs = [format!("d{}", digit(2)), "all".to_owned()].into();
+            spec.dbs = [format!("d{}", digit(2))].into();
             spec.source_ip = format!("10.{}.0.0/16", digit(3)).parse().ok();
         });
-        assert!(grid <= SHORT, "{grid}");
-        let one_user = longest_list(10_000, |spec, n| {
+        assert!(grid[0] <= SHORT as u32, "{}", grid[0]);
+        let one_user = lists(10_000, |spec, n| {
             spec.user = Some("app".to_owned());
             spec.dbs = [format!("d{n}")].into();
         });
-        assert!(one_user <= SHORT, "{one_user}");
-        let nested = longest_list(33, |spec, n| {
+        assert!(one_user[0] <= SHORT as u32, "{}", one_user[0]);
+        let nested = lists(33, |spec, n| {
             spec.source_ip = format!("10.0.0.0/{n}").parse().ok();
         });
-        assert!(nested <= SHORT, "{nested}");
+        assert!(nested[0] <= SHORT as u32, "{}", nested[0]);
+    }
+
+    #[test]
+    fn a_database_that_is_in_every_classifier_does_not_keep_them_together() {
+        let lists = lists(1_000, |spec, n| {
+            spec.dbs = [format!("d{n}"), "common".to_owned()].into();
+        });
+        assert_eq!(
+            lists[0], 1_000,
+            "who asks for `common` alone meets them all"
+        );
+        assert_eq!(lists[1], 1, "whoever states another database does not");
     }
 
     #[test]
     fn long_lists_of_common_databases_are_not_copied() {
         let names: BTreeSet<String> = (0..200).map(|n| format!("d{n}")).collect();
-        let all = longest_list(300, |spec, n| {
+        let all = lists(300, |spec, n| {
             spec.dbs = names.clone();
             spec.plan_cpu_cost_range = Some(crate::catalog::classifier::CostRange {
                 min: n as f64,
                 max: n as f64 + 1.0,
             });
         });
-        assert_eq!(all, 300, "one list of each, instead of 200 of each");
+        assert_eq!(all, [300], "one list of each, instead of 200 of each");
     }
 }
