@@ -566,7 +566,6 @@ fn make_ready(runnable: Runnable, yielded: bool) {
             _ => {
                 // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
                 let group = meta.cell.account.group.clone();
-                meta.cell.queued(group.core.clock().now());
                 group.push(runnable);
             }
         }
