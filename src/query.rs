@@ -5,7 +5,8 @@
 //! slot is free and the query has ended. There is no other way for a slot to come back, so there is none to
 //! forget: cancel, panic, abort and drop all end in dropping.
 
-use crate::admission::{AdmissionError, Permit};
+use crate::admission::error::AdmissionError;
+use crate::admission::permit::Permit;
 use crate::exec::account::Account;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::task::{self, Lease};

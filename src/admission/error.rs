@@ -1,6 +1,6 @@
 //! Why a request did not start: every refusal with its numbers, and whether asking again can help.
 //!
-//! Pure.
+//! Data only; any thread.
 
 use crate::unit::Bytes;
 use std::fmt;

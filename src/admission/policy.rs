@@ -1,4 +1,4 @@
-//! The decision: may this group start one more query now?
+//! The decision whether a group may start one more query now.
 //!
 //! Pure. A state machine over numbers; [`Gate`](super::Gate) calls it under one lock.
 //!

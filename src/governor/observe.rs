@@ -1,6 +1,6 @@
 //! Looking at a governor: the snapshot that metrics are rendered from, and SHOW USAGE.
 //!
-//! Everything here pulls; a scrape takes no lock that a poll takes, but for a moment the scheduler's.
+//! Wiring; any thread. Everything here pulls; a scrape takes no lock that a poll takes, but for a moment the scheduler's.
 
 use super::routing::Entry;
 use super::{Governor, machine};

@@ -1,4 +1,6 @@
 //! `quotient::spawn`: the drop-in for `tokio::spawn`, and where it finds its governor.
+//!
+//! Wiring; any thread.
 
 use super::Governor;
 use super::error::Error;

@@ -3,27 +3,26 @@
 //! Mechanism; any thread. The scheduler's lock is taken once per slice (100 µs of work) and when an idle
 //! group gets its first task; nothing global is touched per poll.
 
-use super::account::Account;
-use super::context;
-use super::group::Group;
-use super::join::Cause;
-use super::sleepers::Sleepers;
-use super::stats::WorkerUsage;
-use super::task::Runnable;
-use super::worker::Worker;
+mod report;
+mod seat;
+
+pub(super) use seat::Seat;
+
 use crate::clock::Clock;
-use crate::sched::entitle::{Demand, Fairness, Ledger};
+use crate::exec::account::Account;
+use crate::exec::context;
+use crate::exec::group::Group;
+use crate::exec::join::Cause;
+use crate::exec::sleepers::Sleepers;
+use crate::exec::worker::Worker;
+use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::{Fair, Slot};
 use crate::sched::{self};
 use crate::unit::{Nanos, Weight};
-use crossbeam_deque::Stealer;
 use crossbeam_utils::CachePadded;
-use crossbeam_utils::atomic::AtomicCell;
-use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use slab::Slab;
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// How the executor is set up.
@@ -66,82 +65,6 @@ pub(super) struct Sched {
     pub(super) ledger: Ledger,
     groups: Vec<Weak<Group>>,
     demands: Vec<(Slot, Demand)>,
-}
-
-/// What others see of a worker.
-pub(super) struct Seat {
-    pub(super) ring: Stealer<Runnable>,
-    /// The task woken last by the running one: it runs next, unless someone takes it.
-    lifo: AtomicCell<Option<Runnable>>,
-    lifo_full: AtomicBool,
-    /// The group it serves, by uid + 1; 0 if none.
-    pub(super) serving: AtomicU64,
-    /// When the running poll began; 0 if none runs.
-    pub(super) poll_start: AtomicU64,
-    /// Give way at the next poll boundary.
-    pub(super) preempt: AtomicBool,
-    pub(super) waker: AtomicWaker,
-    pub(super) busy: AtomicU64,
-    pub(super) parks: AtomicU64,
-    pub(super) polls_fast: AtomicU64,
-    pub(super) polls_fair: AtomicU64,
-}
-
-/// A LIFO task may be taken from a worker that has been in one poll for longer than this.
-const LIFO_STUCK: Nanos = Nanos::from_micros(50);
-
-impl Seat {
-    fn new(ring: Stealer<Runnable>) -> Seat {
-        Seat {
-            ring,
-            lifo: AtomicCell::new(None),
-            lifo_full: AtomicBool::new(false),
-            serving: AtomicU64::new(0),
-            poll_start: AtomicU64::new(0),
-            preempt: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
-            busy: AtomicU64::new(0),
-            parks: AtomicU64::new(0),
-            polls_fast: AtomicU64::new(0),
-            polls_fair: AtomicU64::new(0),
-        }
-    }
-
-    #[inline]
-    pub(super) fn has_lifo(&self) -> bool {
-        self.lifo_full.load(Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn swap_lifo(&self, task: Runnable) -> Option<Runnable> {
-        let old = self.lifo.swap(Some(task));
-        self.lifo_full.store(true, Relaxed);
-        old
-    }
-
-    #[inline]
-    pub(super) fn take_lifo(&self) -> Option<Runnable> {
-        if !self.has_lifo() {
-            return None;
-        }
-        self.lifo_full.store(false, Relaxed);
-        self.lifo.take()
-    }
-
-    /// Whether another worker may take the LIFO task: its owner is stuck in a poll.
-    pub(super) fn lifo_is_stuck(&self, now: Nanos) -> bool {
-        let start = self.poll_start.load(Relaxed);
-        self.has_lifo() && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
-    }
-
-    pub(super) fn usage(&self) -> WorkerUsage {
-        WorkerUsage {
-            busy: Nanos(self.busy.load(Relaxed)),
-            parks: self.parks.load(Relaxed),
-            polls_fast: self.polls_fast.load(Relaxed),
-            polls_fair: self.polls_fair.load(Relaxed),
-        }
-    }
 }
 
 impl Core {
@@ -200,11 +123,6 @@ impl Core {
 
     pub(super) fn seat(&self, worker: usize) -> &Arc<CachePadded<Seat>> {
         &self.seats[worker]
-    }
-
-    /// Counters of each worker.
-    pub fn worker_usage(&self) -> Vec<WorkerUsage> {
-        self.seats.iter().map(|seat| seat.usage()).collect()
     }
 
     pub(super) fn add_group(&self, group: Weak<Group>, weight: Weight) -> Slot {
@@ -313,59 +231,6 @@ impl Core {
             .any(|(_, seat)| !seat.ring.is_empty() || seat.lifo_is_stuck(now))
     }
 
-    /// The ready groups' demands, for the ledger. At most once a millisecond, and never more than about a
-    /// hundredth of the time however many groups there are.
-    pub(super) fn sample(&self, sched: &mut Sched, now: Nanos, discard: &mut Vec<Arc<Group>>) {
-        let groups = sched.fair.queued_groups() as u64;
-        if sched.ledger.age(now).0 < 1_000_000.max(groups * 20_000) {
-            return;
-        }
-        let mut demands = std::mem::take(&mut sched.demands);
-        demands.clear();
-        for slot in sched.fair.working_groups() {
-            let Some(group) = sched.groups.get(slot.0 as usize).and_then(Weak::upgrade) else {
-                continue;
-            };
-            let (running, held) = self.hands(group.uid);
-            let cores = (running + held + group.ready()).clamp(1, self.workers()) as f64;
-            demands.push((
-                slot,
-                Demand {
-                    weight: sched.fair.weight(slot).get(),
-                    cores,
-                },
-            ));
-            discard.push(group);
-        }
-        sched.ledger.sample(now, &demands);
-        sched.demands = demands;
-    }
-
-    /// Tasks of a group that are being polled, and ready ones that workers hold.
-    fn hands(&self, uid: u64) -> (usize, usize) {
-        let seats = self
-            .seats
-            .iter()
-            .filter(|seat| seat.serving.load(Relaxed) == uid + 1);
-        seats.fold((0, 0), |(running, held), seat| {
-            let polling = usize::from(seat.poll_start.load(Relaxed) != 0);
-            (
-                running + polling,
-                held + seat.ring.len() + usize::from(seat.has_lifo()),
-            )
-        })
-    }
-
-    pub(super) fn look_at(&self, group: &Group) -> (usize, usize, Fairness) {
-        let (running, held) = self.hands(group.uid);
-        let fairness = self
-            .sched
-            .lock()
-            .ledger
-            .fairness(group.slot, self.clock().now());
-        (running, held, fairness)
-    }
-
     pub(super) fn group_at(sched: &Sched, slot: Slot) -> Option<Arc<Group>> {
         sched.groups.get(slot.0 as usize).and_then(Weak::upgrade)
     }
@@ -412,54 +277,5 @@ impl Core {
     /// A host gives up a worker; true for the last one.
     pub(super) fn unman(&self) -> bool {
         self.manned.fetch_sub(1, SeqCst) == 1
-    }
-
-    /// A picture of the state, for a watchdog's report.
-    pub fn dump(&self) -> String {
-        use fmt::Write;
-        let mut out = String::new();
-        let _ = writeln!(
-            out,
-            "sleepers {:?}, queued groups {}, cancelled {}",
-            *self.sleepers,
-            self.queued_groups(),
-            self.cancelled().is_some()
-        );
-        match self.sched.try_lock() {
-            Some(sched) => {
-                let _ = writeln!(out, "{:?}", sched.fair);
-            }
-            None => out.push_str("the scheduler's lock is held\n"),
-        }
-        for (i, seat) in self.seats.iter().enumerate() {
-            let _ = writeln!(
-                out,
-                "worker {i}: serving {}, ring {}, lifo {}, poll since {}, preempt {}, {:?}",
-                seat.serving.load(Relaxed),
-                seat.ring.len(),
-                seat.has_lifo(),
-                seat.poll_start.load(Relaxed),
-                seat.preempt.load(Relaxed),
-                seat.usage(),
-            );
-        }
-        for account in self.accounts() {
-            let _ = writeln!(
-                out,
-                "{account:?}: {} waiting, {} ready",
-                account.waiting.len(),
-                account.group.ready()
-            );
-        }
-        out
-    }
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core")
-            .field("workers", &self.workers())
-            .field("live", &self.live())
-            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,126 @@
+//! Looking at an executor: samples for the ledger of fairness, usage, and the watchdog's picture.
+//!
+//! Mechanism; any thread. Nothing here is on the path of a poll.
+
+use super::{Core, Sched};
+use crate::exec::group::Group;
+use crate::exec::stats::WorkerUsage;
+use crate::sched::entitle::{Demand, Fairness};
+use crate::unit::Nanos;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+impl Core {
+    /// Counters of each worker.
+    pub fn worker_usage(&self) -> Vec<WorkerUsage> {
+        self.seats.iter().map(|seat| seat.usage()).collect()
+    }
+
+    /// The ready groups' demands, for the ledger. At most once a millisecond, and never more than about a
+    /// hundredth of the time however many groups there are.
+    pub(in crate::exec) fn sample(
+        &self,
+        sched: &mut Sched,
+        now: Nanos,
+        discard: &mut Vec<Arc<Group>>,
+    ) {
+        let groups = sched.fair.queued_groups() as u64;
+        if sched.ledger.age(now).0 < 1_000_000.max(groups * 20_000) {
+            return;
+        }
+        let mut demands = std::mem::take(&mut sched.demands);
+        demands.clear();
+        for slot in sched.fair.working_groups() {
+            let Some(group) = sched.groups.get(slot.0 as usize).and_then(Weak::upgrade) else {
+                continue;
+            };
+            let (running, held) = self.hands(group.uid);
+            let cores = (running + held + group.ready()).clamp(1, self.workers()) as f64;
+            demands.push((
+                slot,
+                Demand {
+                    weight: sched.fair.weight(slot).get(),
+                    cores,
+                },
+            ));
+            discard.push(group);
+        }
+        sched.ledger.sample(now, &demands);
+        sched.demands = demands;
+    }
+
+    /// Tasks of a group that are being polled, and ready ones that workers hold.
+    fn hands(&self, uid: u64) -> (usize, usize) {
+        let seats = self
+            .seats
+            .iter()
+            .filter(|seat| seat.serving.load(Relaxed) == uid + 1);
+        seats.fold((0, 0), |(running, held), seat| {
+            let polling = usize::from(seat.poll_start.load(Relaxed) != 0);
+            (
+                running + polling,
+                held + seat.ring.len() + usize::from(seat.has_lifo()),
+            )
+        })
+    }
+
+    pub(in crate::exec) fn look_at(&self, group: &Group) -> (usize, usize, Fairness) {
+        let (running, held) = self.hands(group.uid);
+        let fairness = self
+            .sched
+            .lock()
+            .ledger
+            .fairness(group.slot, self.clock().now());
+        (running, held, fairness)
+    }
+
+    /// A picture of the state, for a watchdog's report.
+    pub fn dump(&self) -> String {
+        use fmt::Write;
+        let mut out = String::new();
+        let _ = writeln!(
+            out,
+            "sleepers {:?}, queued groups {}, cancelled {}",
+            *self.sleepers,
+            self.queued_groups(),
+            self.cancelled().is_some()
+        );
+        match self.sched.try_lock() {
+            Some(sched) => {
+                let _ = writeln!(out, "{:?}", sched.fair);
+            }
+            None => out.push_str("the scheduler's lock is held\n"),
+        }
+        for (i, seat) in self.seats.iter().enumerate() {
+            let _ = writeln!(
+                out,
+                "worker {i}: serving {}, ring {}, lifo {}, poll since {}, preempt {}, {:?}",
+                seat.serving.load(Relaxed),
+                seat.ring.len(),
+                seat.has_lifo(),
+                seat.poll_start.load(Relaxed),
+                seat.preempt.load(Relaxed),
+                seat.usage(),
+            );
+        }
+        for account in self.accounts() {
+            let _ = writeln!(
+                out,
+                "{account:?}: {} waiting, {} ready",
+                account.waiting.len(),
+                account.group.ready()
+            );
+        }
+        out
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("workers", &self.workers())
+            .field("live", &self.live())
+            .finish_non_exhaustive()
+    }
+}

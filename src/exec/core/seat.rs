@@ -1,0 +1,87 @@
+//! A worker's seat: what the other workers see of it, and may take from it.
+//!
+//! Mechanism; any thread.
+
+use crate::exec::stats::WorkerUsage;
+use crate::exec::task::Runnable;
+use crate::unit::Nanos;
+use crossbeam_deque::Stealer;
+use crossbeam_utils::atomic::AtomicCell;
+use futures::task::AtomicWaker;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// What others see of a worker.
+pub(in crate::exec) struct Seat {
+    pub(in crate::exec) ring: Stealer<Runnable>,
+    /// The task woken last by the running one: it runs next, unless someone takes it.
+    lifo: AtomicCell<Option<Runnable>>,
+    lifo_full: AtomicBool,
+    /// The group it serves, by uid + 1; 0 if none.
+    pub(in crate::exec) serving: AtomicU64,
+    /// When the running poll began; 0 if none runs.
+    pub(in crate::exec) poll_start: AtomicU64,
+    /// Give way at the next poll boundary.
+    pub(in crate::exec) preempt: AtomicBool,
+    pub(in crate::exec) waker: AtomicWaker,
+    pub(in crate::exec) busy: AtomicU64,
+    pub(in crate::exec) parks: AtomicU64,
+    pub(in crate::exec) polls_fast: AtomicU64,
+    pub(in crate::exec) polls_fair: AtomicU64,
+}
+
+/// A LIFO task may be taken from a worker that has been in one poll for longer than this.
+const LIFO_STUCK: Nanos = Nanos::from_micros(50);
+
+impl Seat {
+    pub(super) fn new(ring: Stealer<Runnable>) -> Seat {
+        Seat {
+            ring,
+            lifo: AtomicCell::new(None),
+            lifo_full: AtomicBool::new(false),
+            serving: AtomicU64::new(0),
+            poll_start: AtomicU64::new(0),
+            preempt: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+            busy: AtomicU64::new(0),
+            parks: AtomicU64::new(0),
+            polls_fast: AtomicU64::new(0),
+            polls_fair: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    pub(in crate::exec) fn has_lifo(&self) -> bool {
+        self.lifo_full.load(Relaxed)
+    }
+
+    #[inline]
+    pub(in crate::exec) fn swap_lifo(&self, task: Runnable) -> Option<Runnable> {
+        let old = self.lifo.swap(Some(task));
+        self.lifo_full.store(true, Relaxed);
+        old
+    }
+
+    #[inline]
+    pub(in crate::exec) fn take_lifo(&self) -> Option<Runnable> {
+        if !self.has_lifo() {
+            return None;
+        }
+        self.lifo_full.store(false, Relaxed);
+        self.lifo.take()
+    }
+
+    /// Whether another worker may take the LIFO task: its owner is stuck in a poll.
+    pub(in crate::exec) fn lifo_is_stuck(&self, now: Nanos) -> bool {
+        let start = self.poll_start.load(Relaxed);
+        self.has_lifo() && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+    }
+
+    pub(in crate::exec) fn usage(&self) -> WorkerUsage {
+        WorkerUsage {
+            busy: Nanos(self.busy.load(Relaxed)),
+            parks: self.parks.load(Relaxed),
+            polls_fast: self.polls_fast.load(Relaxed),
+            polls_fair: self.polls_fair.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The shared part of a task: identity, account and state, and the output on its way to the handle.
+//!
+//! Mechanism; any thread. Foreign wakers and outputs are cloned, woken and dropped outside of the lock.
+
+use super::Id;
+use crate::exec::account::{Account, Ticket};
+use crate::exec::group::Group;
+use crate::exec::join::{Cause, JoinError};
+use crate::exec::worker::Worker;
+use crate::sched::feedback::Stream;
+use crate::unit::Nanos;
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+
+/// What a queue needs to know of a task.
+pub(in crate::exec) struct Meta {
+    /// The stream that it belongs to, as a number that compares in one step.
+    pub(in crate::exec) stream: u64,
+    pub(in crate::exec) cell: Arc<Task>,
+}
+
+impl Meta {
+    /// Where it belongs in its group's queue.
+    pub(in crate::exec) fn place(&self) -> (Stream, Nanos) {
+        let account = &self.cell.account;
+        match account.stream() {
+            (stream @ Stream::Query(_), _) => (stream, account.cpu()),
+            (Stream::Loose, _) => (Stream::Loose, Nanos(self.cell.cpu.load(Relaxed))),
+        }
+    }
+}
+
+pub(super) const ABORT: u8 = 1;
+pub(super) const WAITING: u8 = 2;
+pub(super) const DONE: u8 = 4;
+
+/// A task without its type: what aborting, queueing and charging need.
+pub(in crate::exec) type Task = Cell<dyn Slot>;
+
+/// The shared part of a task: its identity and account, and the place of its output.
+pub(in crate::exec) struct Cell<S: ?Sized> {
+    pub(super) id: Id,
+    pub(super) account: Arc<Account>,
+    pub(super) state: AtomicU8,
+    pub(super) ticket: AtomicU64,
+    /// When it became ready last.
+    pub(super) queued_at: AtomicU64,
+    /// Whether it belongs to a query: known here to spare the way to the account on every poll.
+    in_query: bool,
+    /// Its own CPU time; only kept for tasks without a query.
+    cpu: AtomicU64,
+    slot: S,
+}
+
+/// Marks what may be the untyped end of a cell.
+pub(in crate::exec) trait Slot: Send + Sync {}
+
+impl<S: ?Sized> Cell<S> {
+    pub(in crate::exec) fn id(&self) -> Id {
+        self.id
+    }
+
+    pub(in crate::exec) fn group(&self) -> &Arc<Group> {
+        &self.account.group
+    }
+
+    pub(in crate::exec) fn is_finished(&self) -> bool {
+        self.state.load(SeqCst) & DONE != 0
+    }
+
+    pub(in crate::exec) fn abort(&self) {
+        let before = self.state.fetch_or(ABORT, SeqCst);
+        if before & (WAITING | DONE) == WAITING {
+            self.account
+                .waiting
+                .wake(Ticket::unpack(self.ticket.load(SeqCst)));
+        }
+    }
+
+    #[inline]
+    pub(in crate::exec) fn queued(&self, now: Nanos) {
+        self.queued_at.store(now.0, Relaxed);
+    }
+
+    pub(super) fn must_end(&self, worker: &Worker) -> bool {
+        self.state.load(Relaxed) & ABORT != 0
+            || worker.is_cancelling()
+            || (self.in_query && self.account.is_killed())
+    }
+
+    /// Charges a poll to the account; the CPU time that counts for the task's level.
+    pub(super) fn charge(&self, took: Nanos) -> Nanos {
+        if self.in_query {
+            return self.account.charge(took);
+        }
+        // Only the worker that polls the task writes this.
+        let cpu = self.cpu.load(Relaxed) + took.0;
+        self.cpu.store(cpu, Relaxed);
+        Nanos(cpu)
+    }
+
+    /// Why a task that is being cancelled is: the executor's reason, or none for a plain abort.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        if self.state.load(SeqCst) & ABORT != 0 {
+            return None;
+        }
+        let killed = self.account.killed().cloned();
+        killed.or_else(|| self.account.group.core.cancelled().cloned())
+    }
+}
+
+/// The typed end of a cell: the output on its way from the worker to the handle.
+pub(in crate::exec) struct Outcome<T>(Mutex<Join<T>>);
+
+impl<T: Send> Slot for Outcome<T> {}
+
+struct Join<T> {
+    output: Option<Result<T, JoinError>>,
+    waker: Option<Waker>,
+    detached: bool,
+    taken: bool,
+}
+
+impl<T> Cell<Outcome<T>> {
+    pub(super) fn new(account: Arc<Account>) -> Cell<Outcome<T>> {
+        Cell {
+            id: Id::next(),
+            in_query: account.query().is_some(),
+            account,
+            state: AtomicU8::new(0),
+            ticket: AtomicU64::new(0),
+            queued_at: AtomicU64::new(0),
+            cpu: AtomicU64::new(0),
+            slot: Outcome(Mutex::new(Join {
+                output: None,
+                waker: None,
+                detached: false,
+                taken: false,
+            })),
+        }
+    }
+
+    pub(super) fn complete(&self, output: Result<T, JoinError>) {
+        let (unwanted, waker) = {
+            let mut join = self.slot.0.lock();
+            let unwanted = if join.detached {
+                Some(output)
+            } else {
+                join.output.replace(output)
+            };
+            self.state.fetch_or(DONE, SeqCst);
+            (unwanted, join.waker.take())
+        };
+        contain(|| drop(unwanted));
+        if let Some(waker) = waker {
+            contain(|| waker.wake());
+        }
+    }
+
+    pub(in crate::exec) fn poll_join(&self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        let mut fresh: Option<Waker> = None;
+        loop {
+            let mut join = self.slot.0.lock();
+            if let Some(output) = join.output.take() {
+                join.taken = true;
+                return Poll::Ready(output);
+            }
+            if join.taken {
+                drop(join);
+                panic!("JoinHandle polled after completion");
+            }
+            if join
+                .waker
+                .as_ref()
+                .is_some_and(|waker| waker.will_wake(cx.waker()))
+            {
+                return Poll::Pending;
+            }
+            if let Some(waker) = fresh.take() {
+                let old = join.waker.replace(waker);
+                drop(join);
+                drop(old);
+                return Poll::Pending;
+            }
+            // Cloning a waker is foreign code: not under the lock.
+            drop(join);
+            fresh = Some(cx.waker().clone());
+        }
+    }
+
+    /// Nobody will ask for the output. What is there already is dropped here, its panics swallowed.
+    pub(in crate::exec) fn detach(&self) {
+        let (output, waker) = {
+            let mut join = self.slot.0.lock();
+            join.detached = true;
+            (join.output.take(), join.waker.take())
+        };
+        contain(|| drop(output));
+        contain(|| drop(waker));
+    }
+}
+
+/// Runs foreign code whose panic nobody can be told of.
+pub(super) fn contain(f: impl FnOnce()) {
+    // Dropping the payload of the panic may panic as well; that one is leaked.
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+    }
+}

@@ -1,0 +1,277 @@
+//! The future that async-task polls: the user's future, guarded; and its way into the queues.
+//!
+//! Mechanism; polls and drops happen on workers only.
+
+use super::cell::{ABORT, Cell, Meta, Outcome, WAITING, contain};
+use super::{Lease, Runnable};
+use crate::exec::account::{Account, Ticket};
+use crate::exec::context::{self, Scope};
+use crate::exec::join::{JoinError, JoinHandle};
+use crate::exec::worker::Worker;
+use crate::unit::Nanos;
+use async_task::{Builder, ScheduleInfo, WithInfo};
+use pin_project::{pin_project, pinned_drop};
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+use std::task::{Context, Poll};
+use tokio::task::coop;
+
+/// The future that async-task polls.
+#[pin_project(PinnedDrop)]
+struct Harness<F: Future>
+where
+    F::Output: Send,
+{
+    #[pin]
+    future: Option<F>,
+    scope: Scope,
+    cell: Arc<Cell<Outcome<F::Output>>>,
+    ticket: Option<Ticket>,
+}
+
+enum Step<T> {
+    Wait,
+    End(Result<T, JoinError>),
+}
+
+impl<F: Future> Future for Harness<F>
+where
+    F::Output: Send,
+{
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        context::worker(|worker| match worker {
+            Some(worker) => self.as_mut().step(worker, cx),
+            // Only workers run tasks. Should that ever change, the task waits instead of running uncharged.
+            None => Poll::Pending,
+        })
+    }
+}
+
+impl<F: Future> Harness<F>
+where
+    F::Output: Send,
+{
+    fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
+        let started = worker.now();
+        let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
+        let step = if self.cell.must_end(worker) {
+            Step::End(self.as_mut().cancel())
+        } else {
+            self.as_mut().poll_future(worker, cx)
+        };
+        let took = worker.polled(started, delay);
+        let cpu = self.cell.charge(took);
+        worker.aged(cpu);
+        match step {
+            Step::Wait => Poll::Pending,
+            Step::End(output) => {
+                if let Err(error) = &output {
+                    self.cell.account.task_failed(error);
+                    if error.is_cancelled() {
+                        worker.dropped(took);
+                    }
+                }
+                self.finish(output);
+                worker.finished();
+                Poll::Ready(())
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_future(
+        mut self: Pin<&mut Self>,
+        worker: &Worker,
+        cx: &mut Context<'_>,
+    ) -> Step<F::Output> {
+        let this = self.as_mut().project();
+        let mut future = this.future;
+        let polled = context::in_task(this.scope, || {
+            let polled = catch_unwind(AssertUnwindSafe(|| match future.as_mut().as_pin_mut() {
+                Some(future) => future.poll(cx),
+                None => Poll::Pending,
+            }));
+            if !coop::has_budget_remaining() {
+                // A spent budget defers the wake-up until the driver has returned to tokio; the group would
+                // look idle meanwhile. The task is ready: queue it now.
+                if matches!(polled, Ok(Poll::Pending)) {
+                    cx.waker().wake_by_ref();
+                }
+                worker.spent();
+            }
+            polled
+        });
+        match polled {
+            Ok(Poll::Pending) => self.wait(worker, cx),
+            Ok(Poll::Ready(output)) => {
+                // As tokio: a destructor that panics costs the task its output.
+                Step::End(match self.as_mut().drop_future() {
+                    None => Ok(output),
+                    Some(payload) => {
+                        contain(|| drop(output));
+                        Err(JoinError::panic(self.cell.id, payload))
+                    }
+                })
+            }
+            Err(payload) => {
+                let swallowed = self.as_mut().drop_future();
+                contain(|| drop(swallowed));
+                Step::End(Err(JoinError::panic(self.cell.id, payload)))
+            }
+        }
+    }
+
+    /// The task waits. The first time, it is entered where abort, kill and shutdown can find it.
+    #[inline]
+    fn wait(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
+        if self.ticket.is_some() {
+            return Step::Wait;
+        }
+        let this = self.as_mut().project();
+        let ticket = this
+            .scope
+            .account
+            .waiting
+            .enter(worker.index(), cx.waker().clone());
+        *this.ticket = Some(ticket);
+        this.cell.ticket.store(ticket.pack(), SeqCst);
+        let before = this.cell.state.fetch_or(WAITING, SeqCst);
+        let core = &this.scope.account.group.core;
+        if before & ABORT != 0
+            || this.scope.account.killed().is_some()
+            || core.cancelled().is_some()
+        {
+            return Step::End(self.cancel());
+        }
+        Step::Wait
+    }
+
+    fn cancel(mut self: Pin<&mut Self>) -> Result<F::Output, JoinError> {
+        let cause = self.cell.cause();
+        match self.as_mut().drop_future() {
+            None => Err(JoinError::cancelled(self.cell.id, cause)),
+            Some(payload) => Err(JoinError::panic(self.cell.id, payload)),
+        }
+    }
+
+    /// Drops the future inside its context; the payload if its destructor panicked.
+    fn drop_future(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
+        let this = self.project();
+        let mut future = this.future;
+        context::in_task(this.scope, || {
+            catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
+        })
+    }
+
+    /// The future is gone: gives back what the task held and publishes how it ended.
+    fn finish(self: Pin<&mut Self>, output: Result<F::Output, JoinError>) {
+        let this = self.project();
+        if let Some(ticket) = this.ticket.take() {
+            let waker = this.scope.account.waiting.leave(ticket);
+            drop(waker);
+        }
+        let lease = this.scope.lease.take();
+        contain(|| drop(lease));
+        this.cell.complete(output);
+    }
+}
+
+#[pinned_drop]
+impl<F: Future> PinnedDrop for Harness<F>
+where
+    F::Output: Send,
+{
+    fn drop(mut self: Pin<&mut Self>) {
+        // Reached with the future still there only if a runnable was dropped instead of run.
+        if self.future.is_some() {
+            let output = self.as_mut().cancel();
+            let group = self.scope.account.group.clone();
+            self.finish(output);
+            group.counters.finished.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// Futures larger than this are boxed, so that a cell stays small; tokio's limits.
+const BOX_ABOVE: usize = if cfg!(debug_assertions) {
+    2_048
+} else {
+    16_384
+};
+
+/// Spawns a task on the executor of `account`'s group.
+pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    if size_of::<F>() > BOX_ABOVE {
+        spawn_sized(account, lease, Box::pin(future))
+    } else {
+        spawn_sized(account, lease, future)
+    }
+}
+
+fn spawn_sized<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone()));
+    let group = account.group();
+    // Counted before the executor's state is read: the one who ends it either sees the task or is seen.
+    group.counters.spawned.fetch_add(1, SeqCst);
+    if let Some(cause) = group.core.cancelled() {
+        group.counters.finished.fetch_add(1, SeqCst);
+        contain(|| drop(future));
+        contain(|| drop(lease));
+        cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
+        return JoinHandle::new(cell);
+    }
+    let scope = Scope {
+        id: cell.id,
+        account: account.clone(),
+        lease,
+    };
+    let harness = Harness {
+        future: Some(future),
+        scope,
+        cell: cell.clone(),
+        ticket: None,
+    };
+    let meta = Meta {
+        stream: account.stream().1,
+        cell: cell.clone(),
+    };
+    let (runnable, task) = Builder::new()
+        .metadata(meta)
+        .spawn(move |_| harness, WithInfo(schedule));
+    task.detach();
+    make_ready(runnable, false);
+    JoinHandle::new(cell)
+}
+
+fn schedule(runnable: Runnable, info: ScheduleInfo) {
+    make_ready(runnable, info.woken_while_running);
+}
+
+/// Puts a ready task where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
+fn make_ready(runnable: Runnable, yielded: bool) {
+    context::worker(|worker| {
+        let meta = runnable.metadata();
+        match worker {
+            Some(worker) if worker.serves(meta.stream) => worker.push(runnable, yielded),
+            _ => {
+                // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
+                let group = meta.cell.account.group.clone();
+                group.push(runnable);
+            }
+        }
+    })
+}

@@ -1,0 +1,116 @@
+//! A task: the user's future in a harness that contains its panics, charges its polls and ends it on demand.
+//!
+//! Mechanism. The cell that may be polled is `async-task`'s; the cell that may be awaited is our own, so that
+//! a join waker or a destructor that panics cannot abort the process (async-task's would), and an abort
+//! handle needs no type. Invariants:
+//! 1. The future is polled and dropped only by a worker, inside [`context::in_task`]; never in `wake`, never
+//!    under a lock of ours. (Exception: a spawn after shutdown drops the future where it is.)
+//! 2. The order at the end of a task is tokio's: drop the future, give the lease back, publish the output,
+//!    wake the joiner. Whoever sees the output can count on the lease being free.
+//! 3. `ABORT` is set before the task is looked for in [`Waiting`](super::account::Waiting); the task enters
+//!    `Waiting` before it looks at `ABORT`. One of the two sees the other.
+
+mod cell;
+mod harness;
+
+use super::account::Account;
+use super::context;
+use super::join::{Cause, JoinError, JoinHandle};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
+
+pub(super) use cell::{Cell, Meta, Outcome, Task};
+pub use harness::spawn;
+
+/// Something that a task holds until its future is gone: a query's slot, for instance. Children inherit it.
+pub type Lease = Arc<dyn Any + Send + Sync>;
+
+pub(super) type Runnable = async_task::Runnable<Meta>;
+
+/// Identity of a task, unique in the process while the task lives, as `tokio::task::Id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(u64);
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Id {
+    pub(crate) fn next() -> Id {
+        Id(NEXT_ID.fetch_add(1, Relaxed))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The handle of a task that was refused before it existed: cancelled, for `cause`.
+pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
+    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone()));
+    cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
+    JoinHandle::new(cell)
+}
+
+/// What the running task belongs to.
+#[derive(Debug)]
+pub struct Current {
+    /// The task.
+    pub id: Id,
+    /// Whom it is charged to.
+    pub account: Arc<Account>,
+    /// What it holds until its future is gone.
+    pub lease: Option<Lease>,
+}
+
+/// The task that this thread polls or drops, if any.
+pub fn current() -> Option<Current> {
+    context::task(|scope| {
+        scope.map(|scope| Current {
+            id: scope.id,
+            account: scope.account.clone(),
+            lease: scope.lease.clone(),
+        })
+    })
+}
+
+/// The running task's id.
+///
+/// # Panics
+///
+/// Outside of a task, as `tokio::task::id` does.
+#[track_caller]
+pub fn id() -> Id {
+    match try_id() {
+        Some(id) => id,
+        None => panic!("Can't get a task id when not inside a task"),
+    }
+}
+
+/// The running task's id, if there is one.
+pub fn try_id() -> Option<Id> {
+    context::task(|scope| scope.map(|scope| scope.id))
+}
+
+/// Lets the other ready tasks of the group run before this one goes on.
+///
+/// Other than tokio's own `yield_now`, the task is queued again at once, so that its group's share does not
+/// depend on when the runtime looks after I/O.
+///
+/// # Cancel safety
+///
+/// Cancel safe: it holds nothing.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,199 @@
+//! A worker's hands: the tasks it holds of the stream that it serves, and where it gets them from.
+//!
+//! Mechanism; the worker's own thread. The ring and the LIFO slot can be emptied by other workers too.
+
+use super::{LIFO_MAX, NOBODY, Worker};
+use crate::exec::group::Group;
+use crate::exec::task::Runnable;
+use crate::sched::feedback::{LEVELS, Turn, level_end, level_of};
+use crate::sched::{MAX_BATCH, batch};
+use crate::unit::Nanos;
+use crossbeam_deque::Steal;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Worker {
+    /// The next task of the served group: the one woken last, then the ring, then the group's queue, then
+    /// what other workers hold.
+    pub(super) fn next_task(&self) -> Option<Runnable> {
+        let seat = &**self.seat;
+        if seat.has_lifo()
+            && self.lifo_streak.get() < LIFO_MAX
+            && let Some(task) = seat.take_lifo()
+        {
+            self.lifo_streak.set(self.lifo_streak.get() + 1);
+            return Some(task);
+        }
+        self.lifo_streak.set(0);
+        loop {
+            match self.ring.pop() {
+                Some(task) if task.metadata().stream == self.stream.get() => {
+                    self.fresh.set(self.fresh.get().saturating_sub(1));
+                    return Some(task);
+                }
+                // Taken from a worker that was just turning to another stream.
+                Some(stray) => self.return_stray(stray),
+                None => {
+                    if let Some(task) = seat.take_lifo() {
+                        return Some(task);
+                    }
+                    if !self.fetch() && !self.steal() {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn return_stray(&self, task: Runnable) {
+        let group = task.metadata().cell.group().clone();
+        group.push(task);
+    }
+
+    /// Fills the ring from the group's queue: the running turn's tasks if it has any left, else those of the
+    /// turn that is due. False if the queue is empty.
+    pub(super) fn fetch(&self) -> bool {
+        let group = self.group.borrow();
+        let Some(group) = group.as_deref() else {
+            return false;
+        };
+        let mut queue = group.queue.lock();
+        group.absorb(&mut queue, &mut self.batch.borrow_mut());
+        let now = self.now.get();
+        let over = |turn: &Turn| self.outgrown.get() || queue.waiting(*turn) == 0;
+        if let Some(done) = self.turn.get().filter(over) {
+            queue.charge(done, now.since(self.turn_began.get()));
+            self.set_turn(None, now);
+        }
+        if self.turn.get().is_none() {
+            self.set_turn(queue.begin(), now);
+        }
+        let Some(turn) = self.turn.get() else {
+            return false;
+        };
+        let most = batch(
+            self.core.config(),
+            group.average_poll(),
+            queue.waiting(turn),
+            self.core.workers(),
+        );
+        let mut taken = 0;
+        while taken < most.min(MAX_BATCH)
+            && let Some(task) = queue.take(turn)
+        {
+            if taken == 0 {
+                self.stream.set(task.metadata().stream);
+            }
+            self.ring.push(task);
+            taken += 1;
+        }
+        group.requeued(0, taken);
+        self.fresh.set(self.fresh.get() + taken);
+        taken > 0
+    }
+
+    pub(super) fn set_turn(&self, turn: Option<Turn>, now: Nanos) {
+        self.turn.set(turn);
+        self.turn_began.set(now);
+        self.outgrown.set(false);
+        self.level_end.set(match turn {
+            Some(turn) if turn.level + 1 < LEVELS => {
+                level_end(turn.level, self.core.config().level_base)
+            }
+            _ => u64::MAX,
+        });
+        if turn.is_none() {
+            self.stream.set(NOBODY);
+        }
+    }
+
+    /// Takes half of what another worker holds of the served group.
+    #[cold]
+    pub(super) fn steal(&self) -> bool {
+        let group = self.group.borrow();
+        let Some(group) = group.as_deref() else {
+            return false;
+        };
+        let workers = self.core.workers();
+        for step in 1..workers {
+            let seat = self.core.seat((self.index + step) % workers);
+            if seat.serving.load(Relaxed) != group.uid + 1 {
+                continue;
+            }
+            let task = loop {
+                match seat
+                    .ring
+                    .steal_batch_with_limit_and_pop(&self.ring, MAX_BATCH)
+                {
+                    Steal::Success(task) => break Some(task),
+                    Steal::Retry => {}
+                    Steal::Empty => break None,
+                }
+            };
+            let task = task.or_else(|| {
+                let now = self.core.clock().now();
+                seat.lifo_is_stuck(now).then(|| seat.take_lifo()).flatten()
+            });
+            if let Some(task) = task {
+                if task.metadata().cell.group().uid != group.uid {
+                    self.return_stray(task);
+                    return !self.ring.is_empty();
+                }
+                self.adopt(group, &task);
+                self.ring.push(task);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes the stream of a stolen task the one being served.
+    pub(super) fn adopt(&self, group: &Group, task: &Runnable) {
+        let (stream, cpu) = task.metadata().place();
+        let turn = Turn {
+            stream,
+            level: level_of(cpu, self.core.config().level_base),
+        };
+        let now = self.now.get();
+        let mut queue = group.queue.lock();
+        if let Some(done) = self.turn.get() {
+            queue.charge(done, now.since(self.turn_began.get()));
+        }
+        queue.resume(turn);
+        drop(queue);
+        self.set_turn(Some(turn), now);
+        self.stream.set(task.metadata().stream);
+    }
+
+    pub(super) fn holds_tasks(&self) -> bool {
+        !self.ring.is_empty() || self.seat.has_lifo()
+    }
+
+    /// Everything held goes back to the group's queue: what was not polled yet to the front, in its order,
+    /// what was to the back.
+    pub(super) fn give_back(&self, group: &Group, now: Nanos) {
+        let mut batch = self.batch.borrow_mut();
+        let mut queue = group.queue.lock();
+        if let Some(turn) = self.turn.get() {
+            queue.charge(turn, now.since(self.turn_began.get()));
+        }
+        self.set_turn(None, now);
+        group.absorb(&mut queue, &mut batch);
+        let mut put = 0;
+        for _ in 0..self.fresh.take() {
+            batch.extend(self.ring.pop());
+        }
+        while let Some(task) = self.ring.pop() {
+            let (stream, cpu) = task.metadata().place();
+            queue.push(stream, cpu, task);
+            put += 1;
+        }
+        // The one woken last was to run next: before the others.
+        while let Some(task) = batch.pop().or_else(|| self.seat.take_lifo()) {
+            let (stream, cpu) = task.metadata().place();
+            queue.push_front(stream, cpu, task);
+            put += 1;
+        }
+        group.requeued(put, 0);
+    }
+}

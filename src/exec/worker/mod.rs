@@ -1,0 +1,190 @@
+//! A worker: picks a group, runs its tasks for a slice, charges it, picks again.
+//!
+//! Mechanism; each worker is driven by one thread at a time (its host moves it between threads only while it
+//! is not running). Invariants:
+//! 1. The ring and the LIFO slot hold tasks of one stream of one group: the one being served. What other
+//!    threads make ready goes to the group's queue.
+//! 2. One clock read per poll: the end of a poll is the beginning of the next. What lies between two polls
+//!    (queues, wake-ups) is thereby charged to the group that caused it.
+//! 3. A group whose tasks this worker holds re-enters the level-1 queue *before* its slice is stopped, so
+//!    that it is never taken for idle in between.
+//! 4. Whatever is given back or left behind is followed by a notify if anybody sleeps.
+
+mod budget;
+mod hands;
+mod rest;
+mod slices;
+mod tasks;
+
+use crate::exec::context;
+use crate::exec::core::{Core, Seat};
+use crate::exec::group::Group;
+use crate::exec::tally::Tally;
+use crate::exec::task::Runnable;
+use crate::sched::fair::Slice;
+use crate::sched::feedback::Turn;
+use crate::unit::Nanos;
+use budget::Budget;
+use crossbeam_deque::Worker as Ring;
+use crossbeam_utils::CachePadded;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Why a worker returned to its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Nothing is ready: sleep.
+    Idle,
+    /// Work is left, but I/O and timers deserve a look.
+    Yield,
+    /// The executor is over.
+    Stop,
+}
+
+/// Wakes that run at once, before older tasks, in a row at most.
+const LIFO_MAX: u32 = 3;
+/// Polls in a slice at most: ends it even if a manual clock stands still.
+const POLLS_MAX: u64 = 16_384;
+/// No stream: nothing may be pushed to the ring.
+const NOBODY: u64 = u64::MAX;
+
+/// One worker's private state.
+pub struct Worker {
+    core: Arc<Core>,
+    index: usize,
+    seat: Arc<CachePadded<Seat>>,
+    ring: Ring<Runnable>,
+    /// How many tasks at the front of the ring have not been polled since they were fetched.
+    fresh: Cell<usize>,
+    lifo_streak: Cell<u32>,
+    /// The group served now, or the one served last, kept to spare its reference count.
+    group: RefCell<Option<Arc<Group>>>,
+    serving: Cell<bool>,
+    turn: Cell<Option<Turn>>,
+    turn_began: Cell<Nanos>,
+    stream: Cell<u64>,
+    /// CPU time at which a task of the turn outgrows its level.
+    level_end: Cell<u64>,
+    /// The turn must end: its level is used up.
+    outgrown: Cell<bool>,
+    solo: Cell<bool>,
+    /// The group ran dry in this slice.
+    dry: Cell<bool>,
+    /// The host has had its look since a group last ran dry while behind.
+    looked: Cell<bool>,
+    searching: Cell<bool>,
+    /// The last poll used up tokio's cooperative budget.
+    spent: Cell<bool>,
+    cancelling: Cell<bool>,
+    now: Cell<Nanos>,
+    slice_began: Cell<Nanos>,
+    /// Polls of the slice that is being ended.
+    polls: Cell<u64>,
+    tally: Tally,
+    batch: RefCell<Vec<Runnable>>,
+    /// References dropped outside of the scheduler's lock.
+    discard: RefCell<Vec<Arc<Group>>>,
+}
+
+enum Next {
+    /// A slice to run, and the group that was served before.
+    Slice(Slice, Option<Arc<Group>>),
+    /// The group that ran dry is behind: let deferred wake-ups come through first.
+    Look,
+    Nothing,
+}
+
+impl Worker {
+    pub(super) fn new(core: Arc<Core>, index: usize, ring: Ring<Runnable>) -> Worker {
+        Worker {
+            seat: core.seat(index).clone(),
+            core,
+            index,
+            ring,
+            fresh: Cell::new(0),
+            lifo_streak: Cell::new(0),
+            group: RefCell::new(None),
+            serving: Cell::new(false),
+            turn: Cell::new(None),
+            turn_began: Cell::new(Nanos::ZERO),
+            stream: Cell::new(NOBODY),
+            level_end: Cell::new(u64::MAX),
+            outgrown: Cell::new(false),
+            solo: Cell::new(false),
+            dry: Cell::new(false),
+            looked: Cell::new(false),
+            searching: Cell::new(false),
+            spent: Cell::new(false),
+            cancelling: Cell::new(false),
+            now: Cell::new(Nanos::ZERO),
+            slice_began: Cell::new(Nanos::ZERO),
+            polls: Cell::new(0),
+            tally: Tally::default(),
+            batch: RefCell::default(),
+            discard: RefCell::default(),
+        }
+    }
+
+    /// The executor that it works for.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Its number, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Runs slices until nothing is ready or the quantum is over. Never blocks but in the tasks' own polls.
+    pub fn run(&self) -> Exit {
+        context::in_worker(self, || self.run_slices())
+    }
+
+    fn run_slices(&self) -> Exit {
+        self.now.set(self.core.clock().now());
+        let quantum_ends = self.now.get().plus(self.core.setup().quantum);
+        loop {
+            match self.next_slice() {
+                Next::Slice(slice, _) => self.run_slice(slice),
+                Next::Look => return Exit::Yield,
+                Next::Nothing if self.core.is_over() => return Exit::Stop,
+                Next::Nothing => return Exit::Idle,
+            }
+            if self.now.get() >= quantum_ends {
+                self.end_slice();
+                return Exit::Yield;
+            }
+        }
+    }
+
+    fn run_slice(&self, slice: Slice) {
+        let seat = &**self.seat;
+        let mut polls = 0;
+        let mut budget = Budget::new();
+        loop {
+            let Some(task) = self.next_task() else {
+                self.dry.set(true);
+                break;
+            };
+            seat.poll_start.store(self.now.get().0.max(1), Relaxed);
+            task.run();
+            polls += 1;
+            if self.spent.take() {
+                budget.renew();
+            }
+            let over = self.now.get() >= slice.end || seat.preempt.load(Relaxed);
+            if over || self.outgrown.get() || polls >= POLLS_MAX {
+                break;
+            }
+        }
+        drop(budget);
+        seat.poll_start.store(0, Relaxed);
+        let path = if slice.solo {
+            &seat.polls_fast
+        } else {
+            &seat.polls_fair
+        };
+        path.store(path.load(Relaxed) + polls, Relaxed);
+    }
+}

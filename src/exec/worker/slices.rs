@@ -1,0 +1,173 @@
+//! From one slice to the next: settle with the group, then one critical section that charges the old slice
+//! and picks the new one.
+//!
+//! Mechanism; the worker's own thread, under the scheduler's lock where a function takes `sched`.
+
+use super::{Next, Worker};
+use crate::exec::core::{Core, Sched};
+use crate::exec::group::Group;
+use crate::sched::fair::{Slice, Slot};
+use crate::unit::Nanos;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Worker {
+    /// Ends the running slice, if any, and begins the next one.
+    pub(super) fn next_slice(&self) -> Next {
+        let now = self.now.get();
+        self.settle(now);
+        let mut discard = self.discard.take();
+        let mut sched = self.core.sched.lock();
+        self.stop(&mut sched, now);
+        self.core.sample(&mut sched, now, &mut discard);
+        let next = if self.must_look(&sched) {
+            Next::Look
+        } else {
+            self.pick(&mut sched, now, &mut discard)
+        };
+        self.core.publish(&sched);
+        drop(sched);
+        discard.clear();
+        self.discard.replace(discard);
+        if let Next::Slice(slice, last) = &next {
+            self.begin(*slice, last.as_deref(), now);
+        }
+        self.wake_others();
+        next
+    }
+
+    /// Ends the running slice without beginning another: the host wants its turn.
+    pub(super) fn end_slice(&self) {
+        let now = self.now.get();
+        self.settle(now);
+        let mut sched = self.core.sched.lock();
+        self.stop(&mut sched, now);
+        self.core.publish(&sched);
+        drop(sched);
+        self.wake_others();
+    }
+
+    /// The group's side of the end of a slice: level 2 is charged, counters are poured out, and the tasks
+    /// go back, unless the group is alone and nothing of it waits.
+    pub(super) fn settle(&self, now: Nanos) {
+        if !self.serving.get() {
+            return;
+        }
+        let group = self.group.borrow();
+        let Some(group) = group.as_deref() else {
+            return;
+        };
+        let given = now.since(self.slice_began.get());
+        self.polls.set(self.tally.polls.get());
+        group.learn(self.polls.get(), given);
+        self.tally.pour(given, &group.counters);
+        let seat = &**self.seat;
+        seat.busy.store(seat.busy.load(Relaxed) + given.0, Relaxed);
+        let keep = self.solo.get()
+            && !self.outgrown.get()
+            && !seat.preempt.load(Relaxed)
+            && group.ready() == 0
+            && self.holds_tasks();
+        if keep && let Some(turn) = self.turn.get() {
+            let mut queue = group.queue.lock();
+            queue.charge(turn, now.since(self.turn_began.get()));
+            queue.resume(turn);
+            self.turn_began.set(now);
+        } else {
+            self.give_back(group, now);
+        }
+    }
+
+    /// The scheduler's side of the end of a slice.
+    pub(super) fn stop(&self, sched: &mut Sched, now: Nanos) {
+        let group = self.group.borrow();
+        let Some(group) = group.as_deref() else {
+            return;
+        };
+        // Held tasks outlast the slice when the host has its turn; another worker may have found nothing
+        // that it could take and have dequeued the group meanwhile.
+        let ready = self.holds_tasks() || (self.serving.get() && group.ready() > 0);
+        if ready && !sched.fair.is_queued(group.slot) {
+            group.set_active();
+            sched.fair.wake(group.slot, now, false);
+        }
+        if self.serving.replace(false)
+            && let Some(charge) = sched.fair.stop(self.index, now, self.polls.get())
+        {
+            sched.ledger.give(charge.group, charge.given);
+        }
+    }
+
+    /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that
+    /// ran dry while it is behind gets that look before another one is served.
+    pub(super) fn must_look(&self, sched: &Sched) -> bool {
+        let dry = self.dry.take() && !self.looked.get();
+        let behind = dry
+            && self
+                .group
+                .borrow()
+                .as_ref()
+                .is_some_and(|group| sched.fair.is_behind_next(group.slot));
+        self.looked.set(behind);
+        behind
+    }
+
+    pub(super) fn pick(
+        &self,
+        sched: &mut Sched,
+        now: Nanos,
+        discard: &mut Vec<Arc<Group>>,
+    ) -> Next {
+        loop {
+            let Some(slot) = sched.fair.first() else {
+                return Next::Nothing;
+            };
+            let Some(group) = self.group_at(sched, slot) else {
+                sched.fair.dequeue(slot);
+                continue;
+            };
+            let held = self.holds_tasks()
+                && self
+                    .group
+                    .borrow()
+                    .as_ref()
+                    .is_some_and(|g| g.uid == group.uid);
+            if held || group.ready() > 0 || self.core.stealable(group.uid, self.index, now) {
+                let slice = sched.fair.start(self.index, slot, now);
+                return Next::Slice(slice, self.group.replace(Some(group)));
+            }
+            if group.deactivate_if_empty() {
+                sched.fair.dequeue(slot);
+            }
+            discard.push(group);
+        }
+    }
+
+    /// The group in a slot. The one served last is at hand.
+    pub(super) fn group_at(&self, sched: &Sched, slot: Slot) -> Option<Arc<Group>> {
+        match &*self.group.borrow() {
+            Some(group) if group.slot == slot => Some(group.clone()),
+            _ => Core::group_at(sched, slot),
+        }
+    }
+
+    pub(super) fn begin(&self, slice: Slice, last: Option<&Group>, now: Nanos) {
+        if let Some(last) = last.filter(|last| last.slot != slice.group && self.holds_tasks()) {
+            // Kept while it was alone; another group came first after all.
+            self.give_back(last, now);
+            last.expose();
+        }
+        let seat = &**self.seat;
+        seat.preempt.store(false, Relaxed);
+        if let Some(group) = &*self.group.borrow() {
+            seat.serving.store(group.uid + 1, Relaxed);
+        }
+        self.serving.set(true);
+        self.solo.set(slice.solo);
+        self.slice_began.set(now);
+        self.cancelling.set(self.core.cancelled().is_some());
+        if self.turn.get().is_none() {
+            self.fetch();
+        }
+    }
+}

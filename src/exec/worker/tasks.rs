@@ -1,0 +1,84 @@
+//! What running tasks ask of the worker under them.
+//!
+//! Mechanism; called from inside polls, on the worker's own thread.
+
+use super::Worker;
+use crate::exec::task::Runnable;
+use crate::unit::Nanos;
+
+/// What tasks and their harness ask of the worker that runs them.
+impl Worker {
+    #[inline]
+    pub(in crate::exec) fn now(&self) -> Nanos {
+        self.now.get()
+    }
+
+    #[inline]
+    pub(in crate::exec) fn is_cancelling(&self) -> bool {
+        self.cancelling.get()
+    }
+
+    /// A poll that began at `started` is over: reads the clock. How long it took.
+    #[inline]
+    pub(in crate::exec) fn polled(&self, started: Nanos, delay: Nanos) -> Nanos {
+        let now = self.core.clock().now();
+        self.now.set(now);
+        let took = now.since(started);
+        self.tally.poll(delay, took, self.core.setup().long_poll);
+        took
+    }
+
+    /// That poll used up the cooperative budget.
+    pub(in crate::exec) fn spent(&self) {
+        self.spent.set(true);
+    }
+
+    /// That poll was the drop of a cancelled future.
+    pub(in crate::exec) fn dropped(&self, took: Nanos) {
+        self.tally.dropped.set(self.tally.dropped.get() + took.0);
+    }
+
+    /// The task's query has used `cpu` so far.
+    #[inline]
+    pub(in crate::exec) fn aged(&self, cpu: Nanos) {
+        if cpu.0 >= self.level_end.get() {
+            self.outgrown.set(true);
+        }
+    }
+
+    pub(in crate::exec) fn finished(&self) {
+        self.tally.finished.set(self.tally.finished.get() + 1);
+    }
+
+    /// Whether a task of this stream may join the ring.
+    #[inline]
+    pub(in crate::exec) fn serves(&self, stream: u64) -> bool {
+        self.stream.get() == stream
+    }
+
+    /// A task of the served stream is ready. `yielded`: it woke itself while it ran, so it goes last;
+    /// otherwise it is probably warm with what the running task just did, so it goes first.
+    #[inline]
+    pub(in crate::exec) fn push(&self, task: Runnable, yielded: bool) {
+        let seat = &**self.seat;
+        task.metadata().cell.queued(self.now.get());
+        if yielded {
+            self.ring.push(task);
+        } else if let Some(older) = seat.swap_lifo(task) {
+            self.ring.push(older);
+        }
+        if self.core.sleepers.any() && self.ring.len() + usize::from(seat.has_lifo()) > 1 {
+            self.offer();
+        }
+    }
+
+    /// Others sleep while more than one task waits here.
+    #[cold]
+    pub(super) fn offer(&self) {
+        if self.core.sleepers.wanted()
+            && let Some(group) = self.group.borrow().as_deref()
+        {
+            group.expose();
+        }
+    }
+}
