@@ -3,7 +3,7 @@
 //! Pure. Times given are integers and exact; entitlement is the water-filling share, integrated from change to
 //! change. Lag at any instant is linear between changes, so its extremes are seen at changes.
 
-use crate::sched::entitle::{Demand, Lag, water_fill};
+use crate::sched::entitle::{Demand, water_fill};
 use crate::unit::Nanos;
 
 #[derive(Debug, Default)]
@@ -204,5 +204,30 @@ impl Books {
         self.share_out(now);
         self.accounts[group].touch(now, self.written_off);
         &self.accounts[group]
+    }
+}
+
+/// Entitlement against what was given, since the group last began to have work.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Lag {
+    entitled: f64,
+    given: f64,
+}
+
+impl Lag {
+    fn restart(&mut self) {
+        *self = Lag::default();
+    }
+
+    fn entitle(&mut self, cores: f64, time: Nanos) {
+        self.entitled += cores * time.0 as f64;
+    }
+
+    fn give(&mut self, time: Nanos) {
+        self.given += time.0 as f64;
+    }
+
+    fn ns(&self) -> i64 {
+        (self.entitled - self.given) as i64
     }
 }
