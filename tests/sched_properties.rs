@@ -1,17 +1,16 @@
 //! What holds for any load: no worker idles beside a runnable task, nobody's lag and nobody's wait grows with
 //! time. Random groups, tasks, poll lengths, sleeps, bursts and arrivals; the bounds are stated here.
 //!
-//! Let there be W workers and G groups, L the longest poll and S the slice. A slice ends with the poll that is
-//! running then, so what a worker gives a group at once is at most S + L =: T.
+//! W workers, G groups, the longest poll L, the slice S. A slice ends with the poll that runs then, so a worker
+//! gives a group at most T = S + L at once. C, half a period, is the most that a credit can be.
 //!
-//! **Lag.** A group i is picked only while nobody queued is further behind (pre-charges aside, W × S at
-//! most), so when it is ahead, it is so by what W workers gave it at once and by the credit that it came
-//! with: `-lag(i) ≤ 2 W T + C`. What it is behind, others are ahead: `lag(i) ≤ (G - 1) (2 W T + C)`, where C, half a
-//! period, is the most that a credit can be.
+//! **Lag.** A group is picked only while nobody queued is further behind. So when it is ahead of another, it is
+//! by what W workers gave it at once and by the credit that it came with, W T + C; and when it is behind, as
+//! many others as there are may be ahead of it: `|lag| ≤ (G - 1) (W T + C)`, for runs of any length.
 //!
-//! **Wait.** While i waits, every other group j can be given what it is behind, which is w(j) times the
-//! difference of their vruntimes, at most `D = 2 W T ÷ w(i) + C ÷ w(j)`, and once more W T to end with. W workers do that
-//! together: `wait(i) ≤ L + Σ (w(j) D + W T) ÷ W`.
+//! **Wait.** While group i waits, another group j is given what it is behind i, its weight times the difference of
+//! their vruntimes, which is at most 2 W T ÷ w(i) + C ÷ w(j), and W T more to end with. W workers do that together:
+//! `wait(i) ≤ L + Σ (2 W T w(j) ÷ w(i) + C + W T) ÷ W`, over all j ≠ i.
 
 use proptest::prelude::*;
 use quotient::sched::Config;
@@ -102,7 +101,7 @@ proptest! {
         let longest = loads.iter().map(|l| l.poll).max().unwrap_or(0);
         let w = workers as u64;
         let at_once = config.slice.0 + longest;
-        let ahead = 2 * w * at_once + PERIOD.0 / 2;
+        let ahead = w * at_once + PERIOD.0 / 2;
         for (i, &group) in groups.iter().enumerate() {
             let bound = ahead * (groups.len() as u64 - 1);
             let worst = sim.worst_lag(group);

@@ -13,7 +13,7 @@ pub(super) struct Account {
     waiting: usize,
     running: usize,
     cores: f64,
-    /// It could use more than it is entitled to.
+    /// It could use more than it has, or has more than it is entitled to.
     contending: bool,
     since: Nanos,
     given: Nanos,
@@ -116,8 +116,12 @@ impl Books {
     }
 
     pub(super) fn set_weight(&mut self, group: usize, weight: u64, now: Nanos) {
-        self.accounts[group].touch(now, self.written_off);
-        self.accounts[group].weight = weight;
+        let account = &mut self.accounts[group];
+        account.touch(now, self.written_off);
+        let old = std::mem::replace(&mut account.weight, weight);
+        if account.contending {
+            self.contending_weight = self.contending_weight - old + weight;
+        }
         self.stale = true;
     }
 
@@ -131,9 +135,8 @@ impl Books {
         }
         self.stale |= before.min(self.workers) != (waiting + running).min(self.workers);
         (account.waiting, account.running) = (waiting, running);
-        if account.is_satisfied() {
-            self.pending += account.write_off();
-        }
+        self.assess(group);
+        let account = &mut self.accounts[group];
         let hungry = waiting > 0 && running == 0;
         if !hungry {
             account.longest_unserved = account.unserved(now);
@@ -143,30 +146,36 @@ impl Books {
         }
     }
 
+    /// Settles whether the group contends; writes its lag off if it does not.
+    fn assess(&mut self, group: usize) {
+        let account = &mut self.accounts[group];
+        let contends = !account.is_satisfied();
+        let was = std::mem::replace(&mut account.contending, contends);
+        if was {
+            self.contending_weight -= account.weight;
+        }
+        if account.contending {
+            self.contending_weight += account.weight;
+        } else {
+            self.pending += account.write_off();
+        }
+    }
+
     /// Computes the shares anew if a demand changed, and hands over what was written off. Call before time
     /// goes on.
     pub(super) fn share_out(&mut self, now: Nanos) {
         if std::mem::take(&mut self.stale) {
-            let bounded = |a: &Account| a.demand().min(self.workers) as f64;
-            let demands: Vec<Demand> = self
-                .accounts
-                .iter()
-                .map(|a| Demand {
-                    weight: a.weight,
-                    cores: bounded(a),
-                })
-                .collect();
+            let workers = self.workers;
+            let bounded = |a: &Account| Demand {
+                weight: a.weight,
+                cores: a.demand().min(workers) as f64,
+            };
+            let demands: Vec<Demand> = self.accounts.iter().map(bounded).collect();
             let shares = water_fill(self.workers as f64, &demands);
-            self.contending_weight = 0;
-            for ((account, cores), demand) in self.accounts.iter_mut().zip(shares).zip(demands) {
-                account.touch(now, self.written_off);
-                account.cores = cores;
-                account.contending = cores + 1e-6 < demand.cores;
-                if account.contending {
-                    self.contending_weight += account.weight;
-                } else if account.is_satisfied() {
-                    self.pending += account.write_off();
-                }
+            for (i, cores) in shares.into_iter().enumerate() {
+                self.accounts[i].touch(now, self.written_off);
+                self.accounts[i].cores = cores;
+                self.assess(i);
             }
         }
         let pending = std::mem::take(&mut self.pending);
