@@ -111,7 +111,6 @@ proptest! {
                 (behind + w * at_once) / w
             }).sum::<u64>();
             let unserved = sim.longest_unserved(group);
-            if std::env::var("SHOW").is_ok() { println!("Q {:.3} {:.3} W {workers} G {} L {longest}", worst.0 as f64 / bound as f64, unserved.0 as f64 / wait as f64, groups.len()); }
             prop_assert!(worst.0 <= bound, "lag of group {}: {} > {}", i, worst, Nanos(bound));
             prop_assert!(unserved.0 <= wait, "group {} waited {} > {}", i, unserved, Nanos(wait));
         }
