@@ -80,7 +80,11 @@ fn spawn(sim: &mut Sim, group: Slot, load: &Load, rng: &mut Rng) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_load_is_served_without_waste_with_bounded_lag_and_bounded_waits(
