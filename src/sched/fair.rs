@@ -7,7 +7,8 @@
 //!    plus the credit that it may not spend yet, plus the pre-charges of the slices it is being given, so that
 //!    two workers do not dive on one group.
 //! 3. A group *has work* iff it is queued or some worker serves it. Only a group without work is idle.
-//! 4. A group that comes back from idle, and one that was passed over because nothing of it was queued, is
+//! 4. A group that comes back from idle, and one that was passed over because nothing of it was queued though it
+//!    was entitled to more workers than it had, is
 //!    at most half of its ideal share of a period behind the others: neither sleep nor inability earns credit.
 //!    One slice of that credit counts at once, so that short work begins at the next poll boundary; the rest
 //!    pays half of what the group uses from then on, so that it counts double until the credit is spent but
@@ -407,12 +408,17 @@ impl Fair {
     }
 
     /// Invariant 4 for groups that are never idle but cannot use their share: `picked` is being served
-    /// while nothing of them is queued.
+    /// while nothing of them is queued, and what runs of them is all that they are entitled to. (One that has
+    /// more workers than that is catching up with the long polls of others; it forfeits nothing.)
     fn settle_absent(&mut self, picked: Slot, now: Nanos) {
+        if self.absent.iter().all(|&slot| slot == picked) {
+            return;
+        }
         let at = self.group(picked).rank();
+        let level = self.level(picked);
         for i in 0..self.absent.len() {
             let slot = self.absent[i];
-            if slot != picked {
+            if slot != picked && self.is_satisfied(slot, level) {
                 let others = self.working.saturating_sub(1);
                 let credit = self.credit(slot, others, self.working_weight);
                 // Its running slices will be charged on top.
@@ -420,6 +426,31 @@ impl Fair {
                 self.place(slot, at, credit);
             }
         }
+    }
+
+    /// The water level: workers, and the weights that share them, after every absent group that needs less
+    /// than its part has taken what it needs. Groups that are queued, and `picked`, could use any number.
+    fn level(&self, picked: Slot) -> (u64, u64) {
+        let mut level = (self.workers.len() as u64, self.working_weight);
+        loop {
+            let (mut workers, mut weights) = (self.workers.len() as u64, self.working_weight);
+            for &slot in &self.absent {
+                if slot != picked && self.is_satisfied(slot, level) {
+                    workers = workers.saturating_sub(u64::from(self.group(slot).running));
+                    weights = weights.saturating_sub(self.group(slot).weight.get());
+                }
+            }
+            if (workers, weights) == level {
+                return level;
+            }
+            level = (workers, weights);
+        }
+    }
+
+    /// Whether a group that has no queued tasks is entitled to all the workers that it has.
+    fn is_satisfied(&self, slot: Slot, (workers, weights): (u64, u64)) -> bool {
+        let group = self.group(slot);
+        u64::from(group.running) * weights <= workers * group.weight.get()
     }
 
     /// The worker that serves the group furthest ahead of the woken one, if it is far enough ahead. Among

@@ -12,15 +12,17 @@ pub(super) struct Account {
     /// Tasks that wait and tasks that are being polled; none wait while the group is blocked.
     waiting: usize,
     running: usize,
-    /// Whether it counted as a group with work when shares were last computed.
-    working: bool,
     cores: f64,
+    /// It could use more than it has, or has more than it is entitled to.
+    contending: bool,
     since: Nanos,
     given: Nanos,
     entitled: f64,
+    plain: Lag,
     lag: Lag,
-    /// What was written off, here or by others.
-    settled: f64,
+    /// What others wrote off, as far as it was handed over, and where that ended.
+    handed: f64,
+    handed_at: f64,
     worst: i64,
     unserved_since: Option<Nanos>,
     longest_unserved: Nanos,
@@ -31,21 +33,42 @@ pub(super) struct Account {
 
 impl Account {
     fn standing(&self) -> i64 {
-        self.lag.ns() + self.settled as i64
+        self.lag.ns() + self.handed as i64
     }
 
     /// Integrates up to `now` at the rates that held since the last change.
-    fn touch(&mut self, now: Nanos) {
+    fn touch(&mut self, now: Nanos, written_off: f64) {
         let time = now.since(self.since);
         self.since = now;
-        if self.working {
-            let given = Nanos(time.0 * self.running as u64);
-            self.lag.entitle(self.cores, time);
-            self.lag.give(given);
-            self.entitled += self.cores * time.0 as f64;
-            self.given = self.given.plus(given);
-            self.worst = self.worst.max(self.standing().abs());
+        let given = Nanos(time.0 * self.running as u64);
+        for lag in [&mut self.lag, &mut self.plain] {
+            lag.entitle(self.cores, time);
+            lag.give(given);
         }
+        self.entitled += self.cores * time.0 as f64;
+        self.given = self.given.plus(given);
+        if self.contending {
+            self.handed += (written_off - self.handed_at) * self.weight as f64;
+        }
+        self.handed_at = written_off;
+        self.worst = self.worst.max(self.standing().abs());
+    }
+
+    fn demand(&self) -> usize {
+        self.waiting + self.running
+    }
+
+    /// Has all that it could use, and is entitled to it.
+    fn is_satisfied(&self) -> bool {
+        self.waiting == 0 && self.cores + 1e-6 >= self.running as f64
+    }
+
+    /// What it was owed or owes, which nobody will pay any more.
+    fn write_off(&mut self) -> f64 {
+        let standing = self.standing() as f64;
+        self.lag.restart();
+        self.handed = 0.0;
+        standing
     }
 
     fn unserved(&self, now: Nanos) -> Nanos {
@@ -59,8 +82,11 @@ pub(super) struct Books {
     workers: usize,
     accounts: Vec<Account>,
     stale: bool,
-    /// Lag that was written off and not yet handed to those that have work.
+    /// Written off just now.
+    pending: f64,
+    /// All that was ever written off, per weight of those that contended for workers then.
     written_off: f64,
+    contending_weight: u64,
     /// Time during which a worker was idle though a task was runnable.
     pub(super) wasted: Nanos,
 }
@@ -71,7 +97,9 @@ impl Books {
             workers,
             accounts: Vec::new(),
             stale: false,
+            pending: 0.0,
             written_off: 0.0,
+            contending_weight: 0,
             wasted: Nanos::ZERO,
         }
     }
@@ -87,24 +115,28 @@ impl Books {
         &mut self.accounts[group]
     }
 
-    pub(super) fn set_weight(&mut self, group: usize, weight: u64) {
-        self.accounts[group].weight = weight;
+    pub(super) fn set_weight(&mut self, group: usize, weight: u64, now: Nanos) {
+        let account = &mut self.accounts[group];
+        account.touch(now, self.written_off);
+        let old = std::mem::replace(&mut account.weight, weight);
+        if account.contending {
+            self.contending_weight = self.contending_weight - old + weight;
+        }
         self.stale = true;
     }
 
     /// The group has this many waiting and running tasks from now on.
     pub(super) fn demand(&mut self, group: usize, waiting: usize, running: usize, now: Nanos) {
         let account = &mut self.accounts[group];
-        account.touch(now);
-        let before = (account.waiting + account.running).min(self.workers);
-        self.stale |= before != (waiting + running).min(self.workers);
-        (account.waiting, account.running) = (waiting, running);
-        if waiting == 0 && account.standing() > 0 {
-            let owed = account.standing() as f64;
-            account.settled -= owed;
-            self.written_off += owed;
-            self.stale = true;
+        account.touch(now, self.written_off);
+        let before = account.demand();
+        if before == 0 && waiting + running > 0 {
+            account.plain.restart();
         }
+        self.stale |= before.min(self.workers) != (waiting + running).min(self.workers);
+        (account.waiting, account.running) = (waiting, running);
+        self.assess(group);
+        let account = &mut self.accounts[group];
         let hungry = waiting > 0 && running == 0;
         if !hungry {
             account.longest_unserved = account.unserved(now);
@@ -114,37 +146,41 @@ impl Books {
         }
     }
 
-    /// Computes the shares anew if a demand changed. Call before time goes on.
+    /// Settles whether the group contends; writes its lag off if it does not.
+    fn assess(&mut self, group: usize) {
+        let account = &mut self.accounts[group];
+        let contends = !account.is_satisfied();
+        let was = std::mem::replace(&mut account.contending, contends);
+        if was {
+            self.contending_weight -= account.weight;
+        }
+        if account.contending {
+            self.contending_weight += account.weight;
+        } else {
+            self.pending += account.write_off();
+        }
+    }
+
+    /// Computes the shares anew if a demand changed, and hands over what was written off. Call before time
+    /// goes on.
     pub(super) fn share_out(&mut self, now: Nanos) {
-        if !std::mem::take(&mut self.stale) {
-            return;
-        }
-        let mut left_behind = std::mem::take(&mut self.written_off);
-        for account in &mut self.accounts {
-            account.touch(now);
-            let working = account.waiting + account.running > 0;
-            if account.working && !working {
-                left_behind += account.standing() as f64;
-            }
-            if working && !account.working {
-                account.lag.restart();
-                account.settled = 0.0;
-            }
-            account.working = working;
-        }
-        let working = || self.accounts.iter().filter(|a| a.working);
-        let demands: Vec<Demand> = working()
-            .map(|a| Demand {
+        if std::mem::take(&mut self.stale) {
+            let workers = self.workers;
+            let bounded = |a: &Account| Demand {
                 weight: a.weight,
-                cores: (a.waiting + a.running).min(self.workers) as f64,
-            })
-            .collect();
-        let weights: u64 = demands.iter().map(|d| d.weight).sum();
-        let shares = water_fill(self.workers as f64, &demands);
-        let working = self.accounts.iter_mut().filter(|a| a.working);
-        for (account, cores) in working.zip(shares) {
-            account.cores = cores;
-            account.settled += left_behind * account.weight as f64 / weights as f64;
+                cores: a.demand().min(workers) as f64,
+            };
+            let demands: Vec<Demand> = self.accounts.iter().map(bounded).collect();
+            let shares = water_fill(self.workers as f64, &demands);
+            for (i, cores) in shares.into_iter().enumerate() {
+                self.accounts[i].touch(now, self.written_off);
+                self.accounts[i].cores = cores;
+                self.assess(i);
+            }
+        }
+        let pending = std::mem::take(&mut self.pending);
+        if self.contending_weight > 0 {
+            self.written_off += pending / self.contending_weight as f64;
         }
     }
 
@@ -162,7 +198,7 @@ impl Books {
     }
 
     pub(super) fn plain_lag(&mut self, group: usize, now: Nanos) -> i64 {
-        self.settle(group, now).lag.ns()
+        self.settle(group, now).plain.ns()
     }
 
     pub(super) fn worst_lag(&mut self, group: usize, now: Nanos) -> Nanos {
@@ -175,7 +211,7 @@ impl Books {
 
     fn settle(&mut self, group: usize, now: Nanos) -> &Account {
         self.share_out(now);
-        self.accounts[group].touch(now);
+        self.accounts[group].touch(now, self.written_off);
         &self.accounts[group]
     }
 }

@@ -4,11 +4,11 @@
 //! decisions are those of [`Fair`](super::fair::Fair), [`Feedback`] and [`batch`](super::batch) themselves; only
 //! the workers around them are simulated (`worker`), and what is measured is exact (`books`).
 //!
-//! Lag is entitlement minus what was given, since the group last began to have work. What can never be paid back
-//! is written off, and handed to the groups that have work in proportion to their weights: what a group was
-//! given too much when it stops having work, and what one is owed none of whose tasks waits, since it could
-//! not use more. Otherwise the lag of a group that always has work would be the sum of all visits of others
-//! and say nothing of the present. [`Sim::plain_lag`] is without that.
+//! Lag is entitlement minus what was given, since the group last had all that it could use and was entitled to
+//! it. At that moment nobody will pay any more what it is owed or owes, so it is written off and handed to
+//! the groups that contend for workers, in proportion to their weights. Otherwise the lag of a group that
+//! always has work would be the sum of all visits of others and say nothing of the present.
+//! [`Sim::plain_lag`] is without that: since the group last began to have work.
 //!
 //! ```
 //! use quotient::sched::sim::{Setup, Sim, steady};
@@ -179,7 +179,8 @@ impl Sim {
     pub fn set_weight(&mut self, group: Slot, weight: u64) {
         let weight = Weight::new(weight);
         self.fair.set_weight(group, weight);
-        self.books.set_weight(group.0 as usize, weight.get());
+        self.books
+            .set_weight(group.0 as usize, weight.get(), self.now);
     }
 
     /// Adds a query; its tasks share one age.

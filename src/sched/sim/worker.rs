@@ -1,12 +1,14 @@
 //! A worker of the simulator: what the executor's worker does, event by event.
 //!
 //! Pure. A worker asks which group is due, takes a batch of the due turn's tasks into its ring and polls them
-//! one after the other until the slice ends, it is asked to give way, or the group runs dry; then it is
-//! charged and asks again. The order of the calls to the policy is the executor's (see `fair`).
+//! one after the other until the slice ends, it is asked to give way, the turn's query outgrows its level, or
+//! the group runs dry; then it is charged and asks again. Rules and order of the calls to the policy are those
+//! of `exec::worker`. Left out is what the policy cannot see: that worker's slot for the task woken last (it
+//! changes the order within one stream only) and its looks at the host's I/O, which cost nothing here.
 
 use super::{Event, Sim, State, TaskId, Then};
 use crate::sched::batch;
-use crate::sched::feedback::{Stream, Turn};
+use crate::sched::feedback::{LEVELS, Stream, Turn, level_end, level_of};
 use crate::unit::Nanos;
 use std::collections::VecDeque;
 
@@ -31,6 +33,9 @@ struct Slice {
     since: Nanos,
     turn_since: Nanos,
     end: Nanos,
+    solo: bool,
+    /// The turn must end: its level is used up.
+    outgrown: bool,
     polls: u64,
     polling: Option<(TaskId, Nanos, Then)>,
 }
@@ -121,11 +126,16 @@ impl Sim {
         let time = self.now.since(since);
         let t = &mut self.tasks[task.0];
         t.cpu = t.cpu.plus(time);
+        let mut age = t.cpu;
         if let Stream::Query(id) = t.stream
             && let Some(cpu) = self.queries.get_mut(&id)
         {
             *cpu = cpu.plus(time);
+            age = *cpu;
         }
+        let level = slice.hand.turn.level;
+        let base = self.setup.config.level_base;
+        slice.outgrown = level + 1 < LEVELS && age.0 >= level_end(level, base);
         let (group, woken) = (t.group, t.state == State::Polled { woken: true });
         self.groups[group].running -= 1;
         match then {
@@ -152,6 +162,7 @@ impl Sim {
         loop {
             if let Some(mut slice) = self.workers[worker].slice.take() {
                 let goes_on = self.now < slice.end
+                    && !slice.outgrown
                     && !self.workers[worker].give_way
                     && !self.groups[slice.hand.group].blocked;
                 let task = if goes_on {
@@ -171,13 +182,17 @@ impl Sim {
         }
     }
 
-    /// The next task of the ring; from the queue if that is empty; else half of another worker's ring.
+    /// The next task of the ring; from the queue if that is empty, where the turn goes on if any of its tasks
+    /// wait; else half of another worker's ring.
     fn next_task(&mut self, worker: usize, slice: &mut Slice) -> Option<TaskId> {
+        let Hand { group, turn, .. } = slice.hand;
+        if slice.hand.ring.is_empty() && self.groups[group].queue.waiting(turn) > 0 {
+            slice.hand.ring = self.take(group, turn);
+        }
         if slice.hand.ring.is_empty() {
-            let group = slice.hand.group;
             let hand = self.fetch(group).or_else(|| self.steal(group, worker))?;
             let time = self.now.since(slice.turn_since);
-            self.groups[group].queue.charge(slice.hand.turn, time);
+            self.groups[group].queue.charge(turn, time);
             (slice.hand, slice.turn_since) = (hand, self.now);
         }
         slice.hand.ring.pop_front().map(|held| held.task)
@@ -192,7 +207,8 @@ impl Sim {
             g.average_poll = Nanos((g.average_poll.0 * 3 + average) / 4);
         }
         let (slot, blocked) = (g.slot, g.blocked);
-        if g.queue.is_empty() && !blocked {
+        let stays = slice.solo && !slice.outgrown && !self.workers[worker].give_way;
+        if stays && g.queue.is_empty() && !blocked {
             self.workers[worker].kept = (!hand.ring.is_empty()).then_some(hand);
         } else {
             self.give_back(hand);
@@ -245,6 +261,8 @@ impl Sim {
                 since: self.now,
                 turn_since: self.now,
                 end: slice.end,
+                solo: slice.solo,
+                outgrown: false,
                 polls: 0,
                 polling: None,
             });
@@ -254,21 +272,21 @@ impl Sim {
 
     /// A batch of the turn that is due in the group's queue.
     fn fetch(&mut self, group: usize) -> Option<Hand> {
+        let turn = self.groups[group].queue.begin()?;
+        let ring = self.take(group, turn);
+        Some(Hand { group, turn, ring })
+    }
+
+    /// A batch of this turn.
+    fn take(&mut self, group: usize, turn: Turn) -> VecDeque<Held> {
+        let (config, workers) = (&self.setup.config, self.setup.workers);
         let g = &mut self.groups[group];
-        let turn = g.queue.begin()?;
-        let waiting = g.queue.waiting(turn);
-        let n = batch(
-            &self.setup.config,
-            g.average_poll,
-            waiting,
-            self.setup.workers,
-        );
+        let n = batch(config, g.average_poll, g.queue.waiting(turn), workers);
         let held = |task| Held {
             task,
             polled: false,
         };
-        let ring = (0..n).map_while(|_| g.queue.take(turn)).map(held).collect();
-        Some(Hand { group, turn, ring })
+        (0..n).map_while(|_| g.queue.take(turn)).map(held).collect()
     }
 
     /// The older half of the longest ring of the group.
@@ -280,10 +298,11 @@ impl Sim {
         let victim = hands.max_by_key(|hand| hand.ring.len())?;
         let half = victim.ring.len().div_ceil(2);
         let ring: VecDeque<Held> = victim.ring.drain(..half).collect();
-        let turn = victim.turn;
-        if ring.is_empty() {
-            return None;
-        }
+        let first = ring.front()?.task;
+        let turn = Turn {
+            stream: victim.turn.stream,
+            level: level_of(self.age(first), self.setup.config.level_base),
+        };
         self.groups[group].queue.resume(turn);
         Some(Hand { group, turn, ring })
     }
@@ -301,16 +320,22 @@ impl Sim {
     }
 
     fn enqueue(&mut self, task: TaskId, at_end: bool) {
+        let cpu = self.age(task);
         let t = &self.tasks[task.0];
-        let cpu = match t.stream {
-            Stream::Loose => t.cpu,
-            Stream::Query(id) => self.queries.get(&id).copied().unwrap_or_default(),
-        };
         let queue = &mut self.groups[t.group].queue;
         if at_end {
             queue.push(t.stream, cpu, task);
         } else {
             queue.push_front(t.stream, cpu, task);
+        }
+    }
+
+    /// What a task's level depends on.
+    fn age(&self, task: TaskId) -> Nanos {
+        let t = &self.tasks[task.0];
+        match t.stream {
+            Stream::Loose => t.cpu,
+            Stream::Query(id) => self.queries.get(&id).copied().unwrap_or_default(),
         }
     }
 
