@@ -17,7 +17,8 @@ use std::time::Duration;
 const POLL: Duration = Duration::from_micros(20);
 const WINDOW: Duration = Duration::from_millis(600);
 /// What a weight of 3 against 1 may come to on a disturbed machine.
-const ACCEPTED: std::ops::Range<f64> = 2.6..3.4;
+/// A scheduler that loses sight of tasks comes to 1 or less, or to 16.
+const ACCEPTED: std::ops::Range<f64> = 2.0..4.5;
 const GROUPS: [&str; 2] = ["three", "one"];
 const SQL: &str = "CREATE RESOURCE GROUP three WITH ('cpu_core_limit'='3');
                    CREATE RESOURCE GROUP one WITH ('cpu_core_limit'='1');";
