@@ -101,23 +101,22 @@ impl JoinError {
 }
 
 impl Query {
-    /// A query that `permit` lets in. `ended` is called once, when the last reference is gone and before
-    /// the slot is given back.
+    /// A query that `permit` lets in, charged to `account`. `ended` is called once, when the last reference
+    /// is gone and before the slot is given back.
     pub(crate) fn new(
-        id: QueryId,
         account: Arc<Account>,
         permit: Permit,
-        ended: Box<dyn Fn(QueryId, Outcome) + Send + Sync>,
+        ended: impl Fn(QueryId, Outcome) + Send + Sync + 'static,
     ) -> Query {
         Query {
             core: Arc::new(Core {
-                id,
+                id: account.query().unwrap_or(QueryId(0)),
                 account,
                 permit,
                 admitted: Instant::now(),
                 scan_rows: AtomicU64::new(0),
                 scan_bytes: AtomicU64::new(0),
-                ended,
+                ended: Box::new(ended),
             }),
         }
     }
@@ -265,5 +264,35 @@ pub fn record_scan_rows(rows: u64) {
 pub fn record_scan_bytes(bytes: u64) {
     if let Some(query) = Query::current() {
         query.record_scan_bytes(bytes);
+    }
+}
+
+/// The running task, as seen from inside.
+#[derive(Debug)]
+pub struct Current {
+    task: task::Current,
+}
+
+/// The task that this thread runs, if any.
+pub fn current() -> Option<Current> {
+    Some(Current {
+        task: task::current()?,
+    })
+}
+
+impl Current {
+    /// The name of its group.
+    pub fn group(&self) -> &str {
+        self.task.account.group().name()
+    }
+
+    /// The query that it belongs to, if any.
+    pub fn query_id(&self) -> Option<QueryId> {
+        self.task.account.query()
+    }
+
+    /// What its query has used so far; zero if it belongs to none. The running poll is not included.
+    pub fn usage(&self) -> Usage {
+        Query::current().map_or_else(Usage::default, |query| query.usage())
     }
 }

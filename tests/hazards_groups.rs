@@ -43,7 +43,7 @@ fn a_panic_in_poll_leaves_no_context_behind() {
                 governor
                     .classify(&named(group))
                     .unwrap()
-                    .usage()
+                    .stats()
                     .tasks_total
             };
             assert_eq!((total("g"), total("other")), (50, 100));
@@ -70,7 +70,7 @@ fn a_child_inherits_its_group_and_spawn_in_leaves_it() {
                 governor
                     .classify(&named(group))
                     .unwrap()
-                    .usage()
+                    .stats()
                     .tasks_total
             };
             assert_eq!((total("g"), total("other"), total("default_wg")), (3, 2, 0));
@@ -134,7 +134,7 @@ fn a_group_may_be_altered_and_dropped_under_its_tasks() {
                 .unwrap();
             governor.spawn_in("g", async {}).unwrap().await.unwrap();
             assert_eq!(
-                governor.classify(&named("g")).unwrap().usage().tasks_total,
+                governor.classify(&named("g")).unwrap().stats().tasks_total,
                 1
             );
             stop.store(true, Ordering::SeqCst);

@@ -112,7 +112,7 @@ pub(super) fn answer(snapshot: &Snapshot, statement: &Statement) -> Result<Outpu
     }
 }
 
-fn existing<'a>(
+pub(super) fn existing<'a>(
     snapshot: &'a Snapshot,
     name: &Spanned<String>,
 ) -> Result<&'a Arc<GroupSpec>, SqlError> {

@@ -4,6 +4,7 @@
 
 use super::classifier::ClassifierSpec;
 use super::group::{GroupSpec, Machine};
+use crate::sql::{Spanned, SqlError};
 use crate::unit::GroupId;
 use std::sync::Arc;
 
@@ -57,6 +58,15 @@ impl Snapshot {
             .binary_search_by(|group| group.name.as_str().cmp(name))
             .ok()?;
         self.by_name.get(at)
+    }
+
+    /// The group that a statement names.
+    ///
+    /// # Errors
+    ///
+    /// The error of a statement that names no group, with the closest of those that exist.
+    pub fn find(&self, name: &Spanned<String>) -> Result<&Arc<GroupSpec>, SqlError> {
+        super::show::existing(self, name)
     }
 
     /// The group with that id.

@@ -109,7 +109,7 @@ pub fn named(group: &str) -> Attributes {
 
 /// Tasks of this group that still exist, in whatever state.
 pub fn alive(governor: &Governor, group: &str) -> u64 {
-    let usage = governor.classify(&named(group)).unwrap().usage();
+    let usage = governor.classify(&named(group)).unwrap().stats();
     usage.tasks_running + usage.tasks_queued + usage.tasks_waiting
 }
 
