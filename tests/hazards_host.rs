@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
+mod support;
 
 use live::{compute, eventually, governor, multi_thread, named, watched};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ fn an_idle_worker_takes_what_a_busy_one_has_woken() {
     let _watched = watched("work-conserving");
     let runtime = multi_thread(2);
     let governor = governor(&runtime, 2, SQL);
+    let mut late = String::new();
     // Over groups and within one; a wake from inside a poll, and a spawn.
     for (group, spawns) in [("g", false), ("other", false), ("g", true)] {
         let mut waits: Vec<Duration> = (0..ROUNDS)
@@ -49,11 +51,14 @@ fn an_idle_worker_takes_what_a_busy_one_has_woken() {
             .collect();
         waits.sort();
         let median = waits[ROUNDS / 2];
-        assert!(
-            median < LONG_POLL / 4,
-            "{group}, spawned: {spawns}: B waited {median:?} beside an idle worker; all: {waits:?}"
-        );
+        if median > LONG_POLL / 4 {
+            late += &format!("{group}, spawned: {spawns}: B waited {median:?}; all: {waits:?}\n");
+        }
     }
+    assert!(
+        late.is_empty(),
+        "beside an idle worker, A in {LONG_POLL:?} polls of g:\n{late}"
+    );
 }
 
 #[test]

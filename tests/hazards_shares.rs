@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
+mod support;
 
 use live::{compute, governor, multi_thread, named, watched};
 use std::future::{Future, poll_fn};
@@ -73,7 +74,7 @@ where
     // Read when nothing runs any more: a slice is charged when it ends, and the system may hold it up.
     let [three, one] = GROUPS.map(|group| {
         runtime.block_on(live::settled(&governor, group));
-        let usage = governor.classify(&named(group)).unwrap().usage();
+        let usage = governor.classify(&named(group)).unwrap().stats();
         usage.cpu_poll.as_secs_f64()
     });
     three / one

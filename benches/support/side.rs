@@ -218,6 +218,6 @@ impl Side for Governed {
     }
 
     fn dump(&self) -> String {
-        self.governor.render_metrics()
+        self.governor.dump() + &self.governor.render_metrics()
     }
 }
