@@ -33,10 +33,11 @@ fn an_idle_worker_takes_what_a_busy_one_has_woken() {
                     let mut b = Some(b);
                     if !spawns {
                         let begun = governor.spawn_in(group, b.take().unwrap()).unwrap();
-                        tokio::time::sleep(Duration::from_millis(2)).await;
                         drop(begun);
                     }
                     let a = governor.spawn_in("g", async move {
+                        // By now the other worker sleeps.
+                        tokio::time::sleep(Duration::from_millis(2)).await;
                         wake.send(Instant::now()).unwrap();
                         if let Some(b) = b {
                             drop(quotient::spawn(b));
@@ -123,10 +124,7 @@ fn many_blocking_sections_at_once_all_end() {
                 for _ in 0..5 {
                     tokio::task::block_in_place(|| std::thread::sleep(Duration::from_micros(300)));
                     quotient::task::yield_now().await;
-                    let nested = tokio::task::block_in_place(|| {
-                        tokio::runtime::Handle::current().block_on(quotient::spawn(async { 1 }))
-                    });
-                    assert_eq!(nested.unwrap(), 1);
+                    quotient::spawn(async {}).await.unwrap();
                 }
             };
             governor.spawn_in(group, task).unwrap()
@@ -143,6 +141,25 @@ fn many_blocking_sections_at_once_all_end() {
             .stats()
             .tasks_total;
         assert_eq!(total as usize, TASKS / 2 * 6);
+    }
+}
+
+#[test]
+fn a_blocking_section_may_wait_for_a_task_that_it_spawned() {
+    let _watched = watched("block_in_place and block_on");
+    let runtime = multi_thread(2);
+    let governor = governor(&runtime, 2, SQL);
+    for group in ["g", "other"] {
+        let inner = governor.clone();
+        let handle = governor.spawn_in("g", async move {
+            // By now the other worker sleeps.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::task::block_in_place(|| {
+                let child = inner.spawn_in(group, async { 1 }).unwrap();
+                tokio::runtime::Handle::current().block_on(child).unwrap()
+            })
+        });
+        assert_eq!(runtime.block_on(handle.unwrap()).unwrap(), 1);
     }
 }
 
