@@ -16,8 +16,9 @@ const SQL: &str = "CREATE RESOURCE GROUP g WITH ('cpu_core_limit'='1');
 
 #[test]
 fn an_idle_worker_takes_what_a_busy_one_has_woken() {
-    const ROUNDS: usize = 9;
-    const LONG_POLL: Duration = Duration::from_millis(100);
+    const ROUNDS: usize = 5;
+    // Far longer than a busy system lets a woken thread wait.
+    const LONG_POLL: Duration = Duration::from_millis(400);
     let _watched = watched("work-conserving");
     let runtime = multi_thread(2);
     let governor = governor(&runtime, 2, SQL);
@@ -52,7 +53,7 @@ fn an_idle_worker_takes_what_a_busy_one_has_woken() {
             .collect();
         waits.sort();
         let median = waits[ROUNDS / 2];
-        if median > LONG_POLL / 4 {
+        if median > LONG_POLL / 2 {
             late += &format!("{group}, spawned: {spawns}: B waited {median:?}; all: {waits:?}\n");
         }
     }
