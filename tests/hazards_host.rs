@@ -157,7 +157,12 @@ fn a_blocking_section_may_wait_for_a_task_that_it_spawned() {
             tokio::time::sleep(Duration::from_millis(20)).await;
             tokio::task::block_in_place(|| {
                 let child = inner.spawn_in(group, async { 1 }).unwrap();
-                tokio::runtime::Handle::current().block_on(child).unwrap()
+                tokio::runtime::Handle::current().block_on(async {
+                    let joined = tokio::time::timeout(Duration::from_secs(20), child).await;
+                    joined
+                        .expect("a child that nobody runs is a deadlock")
+                        .unwrap()
+                })
             })
         });
         assert_eq!(runtime.block_on(handle.unwrap()).unwrap(), 1);
