@@ -135,13 +135,15 @@ impl Builder {
         let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
         catalog.apply_all(&statements, Origin::File)?;
 
+        let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
         let (core, crew) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
             long_poll: LONG_POLL,
             clock: self.clock,
-            displace: runtime.runtime_flavor() == RuntimeFlavor::MultiThread,
+            displace: threads,
+            watchdog: threads,
         });
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
         Ok(Governor::start(catalog, core, drivers, self.allow_override))

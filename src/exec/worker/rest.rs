@@ -47,6 +47,7 @@ impl Worker {
     /// The worker is awake again, claimed or by chance.
     pub fn awake(&self) {
         self.searching.set(self.core.sleepers.leave(self.index));
+        self.core.watchdog().rouse();
     }
 
     /// Registers how to wake the worker.
