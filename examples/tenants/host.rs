@@ -1,0 +1,126 @@
+//! The two hosts under test: a plain `tokio::spawn`, and the governor. Everything else of the service is the same.
+
+use crate::query::Answer;
+use axum::http::HeaderMap;
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Which host a request runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arm {
+    Tokio,
+    Quotient,
+}
+
+impl Arm {
+    /// Lets other tasks run, in the host's own way.
+    async fn pause(self) {
+        match self {
+            Arm::Tokio => tokio::task::yield_now().await,
+            Arm::Quotient => tokio::task::yield_now().await,
+        }
+    }
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Arm::Tokio => "tokio",
+            Arm::Quotient => "quotient",
+        })
+    }
+}
+
+impl FromStr for Arm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "tokio" => Ok(Arm::Tokio),
+            "quotient" => Ok(Arm::Quotient),
+            other => Err(format!("no host is called `{other}`: tokio, quotient")),
+        }
+    }
+}
+
+/// Most tenants in a suite.
+pub(crate) const TENANTS: usize = 3;
+
+/// The CPU time that each tenant's queries took, measured in the queries and not by the host: the same judge for both.
+#[derive(Default)]
+pub(crate) struct Meter {
+    nanos: [AtomicU64; TENANTS],
+}
+
+impl Meter {
+    /// CPU time per tenant since the start.
+    pub(crate) fn read(&self) -> [Duration; TENANTS] {
+        self.nanos
+            .each_ref()
+            .map(|nanos| Duration::from_nanos(nanos.load(Relaxed)))
+    }
+}
+
+/// How a query goes forward: computes a step, is metered, yields.
+#[derive(Clone)]
+pub(crate) struct Pace {
+    pub(crate) arm: Arm,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) tenant: usize,
+}
+
+impl Pace {
+    /// Runs one step and yields. The thread's CPU clock, not the wall clock: a step that the operating system
+    /// interrupts is not longer for it.
+    pub(crate) async fn step(&self, work: impl FnOnce()) {
+        let start = cpu_time(ClockId::ThreadCPUTime);
+        work();
+        let took = cpu_time(ClockId::ThreadCPUTime).saturating_sub(start);
+        if let Some(nanos) = self.meter.nanos.get(self.tenant) {
+            nanos.fetch_add(took.as_nanos() as u64, Relaxed);
+        }
+        self.arm.pause().await;
+    }
+}
+
+/// CPU time of the thread or the process so far.
+pub(crate) fn cpu_time(of: ClockId) -> Duration {
+    let time = clock_gettime(of);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The governor, once it is there. (Plain tokio needs nothing.)
+pub(crate) struct Hosts {}
+
+impl Hosts {
+    /// The query as a plain tokio task.
+    pub(crate) async fn run_on_tokio(
+        &self,
+        work: impl Future<Output = Answer> + Send + 'static,
+    ) -> Result<Answer, String> {
+        tokio::spawn(work).await.map_err(|error| error.to_string())
+    }
+
+    /// The query as a task of the group that its headers lead to.
+    pub(crate) async fn run_on_quotient(
+        &self,
+        _headers: &HeaderMap,
+        _peer: IpAddr,
+        work: impl Future<Output = Answer> + Send + 'static,
+    ) -> Result<Answer, String> {
+        // let query = self.governor.admit(&attributes(headers, peer)).await.map_err(|error| error.to_string())?;
+        // query.run(work).await.map_err(|error| error.to_string())
+        tokio::spawn(work).await.map_err(|error| error.to_string())
+    }
+
+    /// The governor's metrics page.
+    pub(crate) fn render_metrics(&self) -> String {
+        String::new()
+    }
+}

@@ -1,0 +1,246 @@
+//! The one table at the end: what was asked, what plain tokio gave, what Quotient gave, and whether that holds.
+
+use crate::host::{Arm, TENANTS};
+use crate::stage::Window;
+use crate::suites::{Company, Promise, SUITES, TOLERANCE};
+use crate::wire::LoadOutcome;
+use std::fmt;
+use std::time::Duration;
+
+/// All windows of one suite, host and company, as one.
+#[derive(Default)]
+struct Seen {
+    elapsed: Duration,
+    loads: Vec<LoadOutcome>,
+    tenants: [Duration; TENANTS],
+    processes: Duration,
+}
+
+impl Seen {
+    fn of<'a>(windows: impl Iterator<Item = &'a Window>) -> Self {
+        let mut seen = Seen::default();
+        for window in windows {
+            seen.elapsed += window.elapsed();
+            seen.processes += window.processes();
+            for (sum, time) in seen.tenants.iter_mut().zip(window.tenants()) {
+                *sum += time;
+            }
+            for load in &window.loads {
+                let same = |other: &&mut LoadOutcome| {
+                    (other.tenant, other.load) == (load.tenant, load.load)
+                };
+                match seen.loads.iter_mut().find(same) {
+                    Some(sum) => {
+                        sum.queries += load.queries;
+                        sum.latencies.extend(&load.latencies);
+                    }
+                    None => seen.loads.push(load.clone()),
+                }
+            }
+        }
+        seen.loads.sort_by_key(|load| (load.tenant, load.load));
+        seen.loads
+            .iter_mut()
+            .for_each(|load| load.latencies.sort_unstable());
+        seen
+    }
+
+    /// Queries per second of all loads of the tenants that `which` takes.
+    fn rate(&self, which: impl Fn(usize) -> bool) -> f64 {
+        let queries: f64 = self
+            .loads
+            .iter()
+            .filter(|load| which(load.tenant))
+            .map(|load| load.queries)
+            .sum();
+        queries / self.elapsed.as_secs_f64()
+    }
+
+    /// "queries/s, p50, p99" of one load.
+    fn load(&self, tenant: usize, load: usize) -> String {
+        let Some(found) = self
+            .loads
+            .iter()
+            .find(|found| (found.tenant, found.load) == (tenant, load))
+        else {
+            return "-".into();
+        };
+        let rate = found.queries / self.elapsed.as_secs_f64();
+        let [p50, p99] = [50, 99].map(|percent| percentile(&found.latencies, percent));
+        format!("{rate:.0}/s  {p50}  {p99} ms")
+    }
+
+    /// CPU time outside the queries ÷ CPU time of both processes, in percent.
+    fn outside(&self) -> f64 {
+        let groups: Duration = self.tenants.iter().sum();
+        100.0 * (1.0 - groups.as_secs_f64() / self.processes.as_secs_f64())
+    }
+
+    /// CPU time of both processes ÷ what the workers' cores have, in percent.
+    fn received(&self, workers: usize) -> f64 {
+        100.0 * self.processes.as_secs_f64() / (self.elapsed.as_secs_f64() * workers as f64)
+    }
+}
+
+/// Milliseconds; "-" without a value.
+fn percentile(sorted: &[u64], percent: usize) -> String {
+    let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(rank).map_or("-".into(), |micros| {
+        format!("{:.0}", *micros as f64 / 1000.0)
+    })
+}
+
+/// A promise's ratio.
+fn measure(promise: Promise, alone: &Seen, beside: &Seen) -> f64 {
+    match promise {
+        Promise::Throughput { .. } => {
+            beside.rate(|tenant| tenant == 0) / beside.rate(|tenant| tenant == 1)
+        }
+        Promise::OfAlone { .. } => {
+            beside.rate(|tenant| tenant == 0) / alone.rate(|tenant| tenant == 0)
+        }
+        Promise::Share { tenant, .. } => {
+            beside.rate(|other| other == tenant) / beside.rate(|_| true)
+        }
+        Promise::Cpu { .. } => beside.tenants[0].as_secs_f64() / beside.tenants[1].as_secs_f64(),
+    }
+}
+
+/// One line: what, asked, tokio, Quotient, verdict.
+type Line = [String; 5];
+
+/// The table.
+pub(crate) struct Report {
+    /// By suite.
+    lines: Vec<Vec<Line>>,
+    holds: bool,
+}
+
+impl Report {
+    pub(crate) fn of(windows: &[Window], suites: &[usize], workers: usize) -> Self {
+        let mut report = Report {
+            lines: Vec::new(),
+            holds: true,
+        };
+        for &suite in suites {
+            let lines = report.suite(windows, suite, workers);
+            report.lines.push(lines);
+        }
+        report
+    }
+
+    /// Whether every promise held under Quotient.
+    pub(crate) fn holds(&self) -> bool {
+        self.holds
+    }
+
+    fn suite(&mut self, windows: &[Window], index: usize, workers: usize) -> Vec<Line> {
+        let suite = &SUITES[index];
+        let arms = [Arm::Tokio, Arm::Quotient];
+        let [alone, beside] = [Company::Alone, Company::Beside].map(|company| {
+            arms.map(|arm| {
+                Seen::of(windows.iter().filter(|window| {
+                    (window.suite, window.arm, window.company) == (index, arm, company)
+                }))
+            })
+        });
+        let both = |cell: &dyn Fn(usize) -> String| [cell(0), cell(1)];
+        let info = |what: String, [tokio, quotient]: [String; 2]| {
+            [what, String::new(), tokio, quotient, String::new()]
+        };
+        let mut lines = vec![info(
+            format!("{}  {}", index + 1, suite.title),
+            Default::default(),
+        )];
+        for &promise in suite.promises {
+            let names: Vec<_> = suite.tenants.iter().map(|tenant| tenant.name).collect();
+            let what = match promise {
+                Promise::Throughput { .. } => format!("   {} ÷ {}, queries/s", names[0], names[1]),
+                Promise::OfAlone { .. } => format!("   {} beside ÷ alone, queries/s", names[0]),
+                Promise::Share { tenant, .. } => format!("   {} ÷ all, queries/s", names[tenant]),
+                Promise::Cpu { .. } => format!("   {} ÷ {}, CPU time", names[0], names[1]),
+            };
+            let [tokio, quotient] = [0, 1].map(|arm| measure(promise, &alone[arm], &beside[arm]));
+            // Not `>`: a ratio that is no number does not hold.
+            let holds = (quotient / promise.asked() - 1.0).abs() <= TOLERANCE;
+            self.holds &= holds;
+            lines.push([
+                what,
+                format!("{:.3} ± {:.0} %", promise.asked(), TOLERANCE * 100.0),
+                format!("{tokio:.3}"),
+                format!("{quotient:.3}"),
+                if holds { "PASS" } else { "FAIL" }.into(),
+            ]);
+        }
+        for (number, tenant) in suite.tenants.iter().enumerate() {
+            for (place, load) in tenant.loads.iter().enumerate() {
+                let what = format!("   {}: {}", tenant.name, load.name);
+                if number == 0 && suite.needs_alone() {
+                    lines.push(info(
+                        format!("{what}, alone"),
+                        both(&|arm| alone[arm].load(number, place)),
+                    ));
+                }
+                lines.push(info(what, both(&|arm| beside[arm].load(number, place))));
+            }
+        }
+        let mut share = |what: &str, of: &dyn Fn(&Seen) -> f64| {
+            let cell = |arm: usize| {
+                let beside = format!("{:.1} %", of(&beside[arm]));
+                if suite.needs_alone() {
+                    format!("{beside} ({:.1} % alone)", of(&alone[arm]))
+                } else {
+                    beside
+                }
+            };
+            lines.push(info(format!("   {what}"), both(&cell)));
+        };
+        share("CPU outside the groups", &|seen| seen.outside());
+        share("CPU that the machine gave", &|seen| seen.received(workers));
+        lines
+    }
+}
+
+const HEAD: [&str; 5] = ["", "asked", "tokio", "Quotient", ""];
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = |text: &str| text.chars().count();
+        let width = |column: usize| {
+            let cells = self
+                .lines
+                .iter()
+                .flatten()
+                .filter(|line| line[2..].iter().any(|cell| !cell.is_empty()));
+            cells
+                .map(|line| length(&line[column]))
+                .chain([length(HEAD[column])])
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: [usize; 5] = std::array::from_fn(width);
+        let rule = "─".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1));
+        let mut row = |cells: [&str; 5]| {
+            let padded: Vec<_> = cells
+                .iter()
+                .zip(widths)
+                .map(|(cell, width)| format!("{cell:<width$}"))
+                .collect();
+            writeln!(f, "{}", padded.join("  ").trim_end())
+        };
+        row(HEAD)?;
+        for line in &self.lines {
+            row([&rule, "", "", "", ""])?;
+            line.iter()
+                .try_for_each(|cells| row(cells.each_ref().map(String::as_str)))?;
+        }
+        row([&rule, "", "", "", ""])?;
+        row([
+            "queries/s, p50 and p99 as the clients saw them",
+            "",
+            "",
+            "",
+            "",
+        ])
+    }
+}
