@@ -12,6 +12,8 @@ use std::path::Path;
 const SIZE: (u32, u32) = (1200, 620);
 /// Samples between two points of a curve.
 const STRIDE: usize = 2;
+/// A name's height above the lower edge of its area, in percent.
+const LABEL: f64 = 7.0;
 const COLORS: [RGBColor; TENANTS] = [
     RGBColor(31, 97, 141),
     RGBColor(230, 145, 56),
@@ -34,8 +36,14 @@ pub(crate) fn draw(windows: &[Window], suites: &[usize], path: &Path) -> Result<
         root.fill(&WHITE)?;
         let panels = root.split_evenly((2, 1));
         for (panel, (arm, title)) in panels.iter().zip([
-            (Arm::Tokio, "plain tokio::spawn"),
-            (Arm::Quotient, "Quotient"),
+            (
+                Arm::Tokio,
+                "plain tokio::spawn: shares of the queries' CPU time (dashed: as asked)",
+            ),
+            (
+                Arm::Quotient,
+                "Quotient: shares of the queries' CPU time (dashed: as asked)",
+            ),
         ]) {
             let mine: Vec<_> = windows
                 .iter()
@@ -60,7 +68,7 @@ fn draw_panel(
         .sum();
     let mut chart = ChartBuilder::on(area)
         .margin(12)
-        .caption(title, ("sans-serif", 20))
+        .caption(title, ("sans-serif", 17))
         .x_label_area_size(28)
         .y_label_area_size(46)
         .build_cartesian_2d(0.0..seconds.max(0.1), 0.0..108.0)?;
@@ -98,7 +106,7 @@ fn draw_panel(
                 asked += 100.0 * f64::from(tenant.weight) / f64::from(all);
                 let share = 100.0 * given_here / given.iter().sum::<f64>();
                 let name = format!("{} {share:.1} %", tenant.name);
-                let place = ((begin + end) / 2.0, below + share / 2.0);
+                let place = ((begin + end) / 2.0, below + LABEL);
                 chart.draw_series([Text::new(name, place, label.clone())])?;
                 below += share;
                 if asked < 99.9 {

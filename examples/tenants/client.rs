@@ -3,8 +3,8 @@
 //! It does what its stdin says (`wire::Command`), tells its stdout what came out (`wire::Event`), and ends when its
 //! stdin does, so that it never outlives the service.
 
-use crate::host::cpu_time;
 use crate::ledger::Ledger;
+use crate::machine::cpu_time;
 use crate::query::{Answer, Query};
 use crate::suites::{Load, SUITES, Tenant};
 use crate::table::mix;

@@ -1,8 +1,9 @@
 //! The two hosts under test: a plain `tokio::spawn`, and the governor. Everything else of the service is the same.
 
+use crate::machine::cpu_time;
 use crate::query::Answer;
 use axum::http::HeaderMap;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
@@ -87,12 +88,6 @@ impl Pace {
         }
         self.arm.pause().await;
     }
-}
-
-/// CPU time of the thread or the process so far.
-pub(crate) fn cpu_time(of: ClockId) -> Duration {
-    let time = clock_gettime(of);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The governor, once it is there. (Plain tokio needs nothing.)

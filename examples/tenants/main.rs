@@ -13,6 +13,7 @@ mod chart;
 mod client;
 mod host;
 mod ledger;
+mod machine;
 mod progress;
 mod query;
 mod report;
@@ -186,7 +187,7 @@ fn measure(
     interrupted: Arc<AtomicBool>,
     progress: &mut Progress,
 ) -> Result<Vec<Window>, Stopped> {
-    let mut stage = Stage::open(service, meter, interrupted)?;
+    let mut stage = Stage::open(service, meter, workers, interrupted)?;
     let mut windows = Vec::new();
     for &suite in &options.suites {
         for arm in [Arm::Tokio, Arm::Quotient] {

@@ -1,4 +1,4 @@
-//! The three queries, each as a future that computes about 100 µs at a time and yields in between.
+//! The three queries, each as a future that computes about 150 µs at a time and yields in between.
 //!
 //! - `Lookup`: one customer's orders within some days (small: a scan of one column, few hits).
 //! - `Aggregate`: turnover by product of one region within some days (large: three columns, a group-by).
@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 /// Rows that are unpacked at once; the buffers live on the stack and stay in the first-level cache.
 const TILE: u32 = 1024;
-/// Rows of a look-up between two yields: about 100 µs.
-const LOOKUP_STEP: u32 = 64 * TILE;
-/// Rows of an aggregation between two yields: about 100 µs.
-const AGGREGATE_STEP: u32 = 24 * TILE;
+/// Rows of a look-up between two yields: about 150 µs.
+const LOOKUP_STEP: u32 = 96 * TILE;
+/// Rows of an aggregation between two yields: about 150 µs.
+const AGGREGATE_STEP: u32 = 32 * TILE;
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,14 +14,19 @@ struct Seen {
     loads: Vec<LoadOutcome>,
     tenants: [Duration; TENANTS],
     processes: Duration,
+    /// CPU time of the workers' CPUs, and the part of it that other programs took.
+    cores: Duration,
+    others: Duration,
 }
 
 impl Seen {
-    fn of<'a>(windows: impl Iterator<Item = &'a Window>) -> Self {
+    fn of<'a>(windows: impl Iterator<Item = &'a Window>, workers: usize) -> Self {
         let mut seen = Seen::default();
         for window in windows {
             seen.elapsed += window.elapsed();
             seen.processes += window.processes();
+            seen.cores += window.elapsed() * workers as u32;
+            seen.others += window.others(workers);
             for (sum, time) in seen.tenants.iter_mut().zip(window.tenants()) {
                 *sum += time;
             }
@@ -67,7 +72,7 @@ impl Seen {
         };
         let rate = found.queries / self.elapsed.as_secs_f64();
         let [p50, p99] = [50, 99].map(|percent| percentile(&found.latencies, percent));
-        format!("{rate:.0}/s  {p50}  {p99} ms")
+        format!("{rate:.0}/s  {p50}  {p99}")
     }
 
     /// CPU time outside the queries ÷ CPU time of both processes, in percent.
@@ -76,9 +81,15 @@ impl Seen {
         100.0 * (1.0 - groups.as_secs_f64() / self.processes.as_secs_f64())
     }
 
-    /// CPU time of both processes ÷ what the workers' cores have, in percent.
-    fn received(&self, workers: usize) -> f64 {
-        100.0 * self.processes.as_secs_f64() / (self.elapsed.as_secs_f64() * workers as f64)
+    /// CPU time of both processes, and that of other programs, ÷ that of the workers' CPUs, in percent.
+    fn used(&self) -> [f64; 2] {
+        [self.processes, self.others]
+            .map(|time| 100.0 * time.as_secs_f64() / self.cores.as_secs_f64())
+    }
+
+    /// The part of the CPUs that was there for us, 0 to 1.
+    fn available(&self) -> f64 {
+        1.0 - self.others.as_secs_f64() / self.cores.as_secs_f64()
     }
 }
 
@@ -90,14 +101,17 @@ fn percentile(sorted: &[u64], percent: usize) -> String {
     })
 }
 
-/// A promise's ratio.
+/// A promise's ratio. Phases at different times are compared by the CPU time that was there for them: a build that
+/// runs on the same machine for a second is not the governor's doing. What the governor leaves idle is.
 fn measure(promise: Promise, alone: &Seen, beside: &Seen) -> f64 {
     match promise {
         Promise::Throughput { .. } => {
             beside.rate(|tenant| tenant == 0) / beside.rate(|tenant| tenant == 1)
         }
         Promise::OfAlone { .. } => {
-            beside.rate(|tenant| tenant == 0) / alone.rate(|tenant| tenant == 0)
+            let [beside, alone] =
+                [beside, alone].map(|seen| seen.rate(|tenant| tenant == 0) / seen.available());
+            beside / alone
         }
         Promise::Share { tenant, .. } => {
             beside.rate(|other| other == tenant) / beside.rate(|_| true)
@@ -139,9 +153,12 @@ impl Report {
         let arms = [Arm::Tokio, Arm::Quotient];
         let [alone, beside] = [Company::Alone, Company::Beside].map(|company| {
             arms.map(|arm| {
-                Seen::of(windows.iter().filter(|window| {
-                    (window.suite, window.arm, window.company) == (index, arm, company)
-                }))
+                Seen::of(
+                    windows.iter().filter(|window| {
+                        (window.suite, window.arm, window.company) == (index, arm, company)
+                    }),
+                    workers,
+                )
             })
         });
         let both = |cell: &dyn Fn(usize) -> String| [cell(0), cell(1)];
@@ -184,22 +201,28 @@ impl Report {
                 lines.push(info(what, both(&|arm| beside[arm].load(number, place))));
             }
         }
-        let mut share = |what: &str, of: &dyn Fn(&Seen) -> f64| {
-            let cell = |arm: usize| {
-                let beside = format!("{:.1} %", of(&beside[arm]));
-                if suite.needs_alone() {
-                    format!("{beside} ({:.1} % alone)", of(&alone[arm]))
-                } else {
-                    beside
-                }
+        let mut percent = |what: &str, of: &dyn Fn(&Seen) -> String| {
+            let cell = |arm: usize| match suite.needs_alone() {
+                true => format!("{} % ({} % alone)", of(&beside[arm]), of(&alone[arm])),
+                false => format!("{} %", of(&beside[arm])),
             };
             lines.push(info(format!("   {what}"), both(&cell)));
         };
-        share("CPU outside the groups", &|seen| seen.outside());
-        share("CPU that the machine gave", &|seen| seen.received(workers));
+        percent("CPU outside the groups", &|seen| {
+            format!("{:.1}", seen.outside())
+        });
+        percent("CPU used, by service and clients", &|seen| {
+            format!("{:.1}", seen.used()[0])
+        });
+        percent("CPU used, by other programs", &|seen| {
+            format!("{:.1}", seen.used()[1])
+        });
         lines
     }
 }
+
+const FOOT: &str = "Of each load: queries/s, p50 and p99 in ms, as its clients saw them.
+Beside ÷ alone is per second of CPU that other programs left.";
 
 const HEAD: [&str; 5] = ["", "asked", "tokio", "Quotient", ""];
 
@@ -235,12 +258,6 @@ impl fmt::Display for Report {
                 .try_for_each(|cells| row(cells.each_ref().map(String::as_str)))?;
         }
         row([&rule, "", "", "", ""])?;
-        row([
-            "queries/s, p50 and p99 as the clients saw them",
-            "",
-            "",
-            "",
-            "",
-        ])
+        writeln!(f, "{FOOT}")
     }
 }

@@ -8,7 +8,8 @@
 //! the ratio is too high, at most by the factor 1/(1 - H_alone/C). With queries of several milliseconds H_alone is
 //! 2-3 % of C: the report prints it.
 
-use crate::host::{Arm, Meter, TENANTS, cpu_time};
+use crate::host::{Arm, Meter, TENANTS};
+use crate::machine::{Ticks, cpu_time};
 use crate::progress::Progress;
 use crate::suites::{Company, SUITES};
 use crate::wire::{Command, Event, LoadOutcome};
@@ -49,6 +50,8 @@ pub(crate) struct Sample {
     pub(crate) tenants: [Duration; TENANTS],
     /// Of the service's process.
     pub(crate) service: Duration,
+    /// Of everything that runs here, where that is known.
+    pub(crate) machine: Option<Ticks>,
 }
 
 /// One measured window.
@@ -88,6 +91,15 @@ impl Window {
             .map_or(Duration::ZERO, |(first, last)| last.service - first.service)
             + self.clients
     }
+
+    /// CPU time that other programs took from `workers` CPUs; zero where that is not known.
+    pub(crate) fn others(&self, workers: usize) -> Duration {
+        let busy = self
+            .ends()
+            .and_then(|(first, last)| Some(last.machine?.busy_since(first.machine?)));
+        let busy = self.elapsed().mul_f64(busy.unwrap_or(0.0) * workers as f64);
+        busy.saturating_sub(self.processes())
+    }
 }
 
 /// The clients' process; killed when dropped.
@@ -96,6 +108,7 @@ pub(crate) struct Stage {
     stdin: Option<ChildStdin>,
     events: Receiver<Event>,
     meter: Arc<Meter>,
+    workers: usize,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -107,6 +120,7 @@ impl Stage {
     pub(crate) fn open(
         service: SocketAddr,
         meter: Arc<Meter>,
+        workers: usize,
         interrupted: Arc<AtomicBool>,
     ) -> Result<Self, Stopped> {
         let mut child = std::process::Command::new(std::env::current_exe()?)
@@ -136,6 +150,7 @@ impl Stage {
             stdin,
             events,
             meter,
+            workers,
             interrupted,
         };
         match stage.wait(Duration::ZERO, |_| ())? {
@@ -202,6 +217,7 @@ impl Stage {
             at: Instant::now(),
             tenants: self.meter.read(),
             service: cpu_time(ClockId::ProcessCPUTime),
+            machine: Ticks::read(self.workers),
         }
     }
 

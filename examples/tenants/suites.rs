@@ -117,14 +117,14 @@ impl Suite {
 const LOOKUPS: Load = Load {
     name: "look-ups",
     query_type: "select",
-    shape: Shape::Lookup { days: 240 },
+    shape: Shape::Lookup { days: 360 },
     clients_per_worker: 6,
 };
 
 const REPORTS: Load = Load {
     name: "aggregations",
     query_type: "select",
-    shape: Shape::Aggregate { days: 240 },
+    shape: Shape::Aggregate { days: 540 },
     clients_per_worker: 4,
 };
 
@@ -181,12 +181,12 @@ pub(crate) const SUITES: [Suite; 5] = [
             Tenant {
                 user: "shop",
                 db: "archive",
-                // Three times as many requests in flight as its neighbour: it must not matter.
+                // Twice as many requests in flight as its neighbour: it must not matter.
                 ..tenant(
                     "reports",
                     1,
                     &[Load {
-                        clients_per_worker: 18,
+                        clients_per_worker: 12,
                         ..REPORTS
                     }],
                 )
@@ -226,7 +226,7 @@ pub(crate) const SUITES: [Suite; 5] = [
         ],
     },
     Suite {
-        title: "queries beside compaction 4:1",
+        title: "queries, compaction 4:1",
         tenants: &[
             Tenant {
                 user: "warehouse",
