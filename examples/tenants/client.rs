@@ -3,9 +3,11 @@
 //! It does what its stdin says (`wire::Command`), tells its stdout what came out (`wire::Event`), and ends when its
 //! stdin does, so that it never outlives the service.
 
+use crate::host::Arm;
 use crate::ledger::Ledger;
 use crate::machine::cpu_time;
 use crate::query::{Answer, Query};
+use crate::service::{GROUP, text};
 use crate::suites::{Load, SUITES, Tenant};
 use crate::table::mix;
 use crate::wire::{Command, Event, LoadOutcome};
@@ -43,7 +45,7 @@ pub(crate) fn act(address: SocketAddr) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| error.to_string())?;
+        .map_err(string)?;
     let outcome = runtime.block_on(async {
         say(&Event::Ready)?;
         while let Some(line) = commands.recv().await {
@@ -62,7 +64,7 @@ fn say(event: &Event) -> Result<(), String> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{event}")
         .and_then(|()| stdout.flush())
-        .map_err(|error| error.to_string())
+        .map_err(string)
 }
 
 /// A query's (start, end).
@@ -80,7 +82,7 @@ async fn obey(command: Command, address: SocketAddr, ledger: &Arc<Ledger>) -> Re
         for (load_index, load) in tenant.loads.iter().enumerate() {
             for number in 0..load.clients_per_worker * command.workers {
                 let client = Client {
-                    prefix: format!("/{}/", command.arm),
+                    arm: command.arm,
                     tenant_index,
                     tenant,
                     load,
@@ -113,7 +115,7 @@ async fn obey(command: Command, address: SocketAddr, ledger: &Arc<Ledger>) -> Re
             }
             client = clients.join_next() => {
                 let Some(client) = client else { break };
-                let (tenant, load, spans) = client.map_err(|error| error.to_string())??;
+                let (tenant, load, spans) = client.map_err(string)??;
                 add(&mut outcomes, (tenant, load), &spans, (open, close));
             }
         }
@@ -149,9 +151,13 @@ fn add(outcomes: &mut Vec<LoadOutcome>, of: (usize, usize), spans: &[Span], (ope
     }
 }
 
+fn string(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
 /// One connection, one request in flight.
 struct Client {
-    prefix: String,
+    arm: Arm,
     tenant_index: usize,
     tenant: &'static Tenant,
     load: &'static Load,
@@ -188,7 +194,7 @@ impl Client {
         service: &mut SendRequest<Empty<Bytes>>,
         query: Query,
     ) -> Result<Answer, String> {
-        let request = Request::get(format!("{}{}", self.prefix, query.to_path()))
+        let request = Request::get(format!("/{}/{}", self.arm, query.to_path()))
             .header("host", "tenants")
             .header("x-tenant", self.tenant_index)
             .header("user", self.tenant.user)
@@ -196,21 +202,26 @@ impl Client {
             .header("db", self.tenant.db)
             .header("query_type", self.load.query_type)
             .body(Empty::new())
-            .map_err(|error| error.to_string())?;
-        let response = service
-            .send_request(request)
-            .await
-            .map_err(|error| error.to_string())?;
+            .map_err(string)?;
+        let response = service.send_request(request).await.map_err(string)?;
         let status = response.status();
+        let group = text(response.headers(), GROUP).to_owned();
         let body = response
             .into_body()
             .collect()
             .await
-            .map_err(|error| error.to_string())?
+            .map_err(string)?
             .to_bytes();
         let body = String::from_utf8_lossy(&body);
         if status != StatusCode::OK {
             return Err(format!("{status} for {}: {body}", query.to_path()));
+        }
+        // The group has the tenant's name; its classifiers saw only the headers.
+        if self.arm == Arm::Quotient && group != self.tenant.name {
+            return Err(format!(
+                "a query of {} ran in group `{group}`",
+                self.tenant.name
+            ));
         }
         let numbers: Vec<u64> = body
             .split(' ')
@@ -227,12 +238,8 @@ async fn connect(address: SocketAddr) -> Result<SendRequest<Empty<Bytes>>, Strin
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| format!("{address}: {error}"))?;
-    stream
-        .set_nodelay(true)
-        .map_err(|error| error.to_string())?;
-    let (service, connection) = handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| error.to_string())?;
+    stream.set_nodelay(true).map_err(string)?;
+    let (service, connection) = handshake(TokioIo::new(stream)).await.map_err(string)?;
     // Its error comes back through the request that it breaks.
     tokio::spawn(connection);
     Ok(service)

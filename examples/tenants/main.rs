@@ -164,6 +164,7 @@ fn run(options: &Options) -> Result<bool, String> {
     }));
 
     let outcome = measure(options, workers, address, meter, interrupted, &mut progress);
+    progress.finish();
     drop(stop);
     let served = runtime.block_on(serving);
     runtime.shutdown_timeout(Duration::from_secs(1));

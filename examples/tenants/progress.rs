@@ -16,6 +16,8 @@ const FILLS: [char; TENANTS] = ['█', '▒', '░'];
 pub(crate) struct Progress {
     start: Instant,
     live: bool,
+    /// A line stands unfinished.
+    drawing: bool,
     title: String,
     names: Vec<&'static str>,
 }
@@ -25,8 +27,16 @@ impl Progress {
         Progress {
             start: Instant::now(),
             live: std::io::stderr().is_terminal(),
+            drawing: false,
             title: String::new(),
             names: Vec::new(),
+        }
+    }
+
+    /// Leaves the line that is being drawn, so that what follows has its own.
+    pub(crate) fn finish(&mut self) {
+        if std::mem::take(&mut self.drawing) {
+            eprintln!();
         }
     }
 
@@ -47,18 +57,19 @@ impl Progress {
     }
 
     /// The CPU shares so far.
-    pub(crate) fn show(&self, window: &Window) {
+    pub(crate) fn show(&mut self, window: &Window) {
         if self.live {
             self.draw(&self.shares(window), false);
         }
     }
 
     /// The CPU shares of the whole window.
-    pub(crate) fn end(&self, window: &Window) {
+    pub(crate) fn end(&mut self, window: &Window) {
         self.draw(&self.shares(window), true);
     }
 
-    fn draw(&self, text: &str, last: bool) {
+    fn draw(&mut self, text: &str, last: bool) {
+        self.drawing = self.live && !last;
         let at = self.start.elapsed().as_secs();
         let mut stderr = std::io::stderr().lock();
         // A display that cannot be written is no reason to stop measuring.

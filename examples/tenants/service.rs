@@ -1,7 +1,7 @@
 //! The service: answers queries over HTTP on loopback. Connections are tokio's; only the query runs on the host
 //! that the path names. `/metrics` is the governor's page.
 
-use crate::host::{Arm, Hosts, Meter, Pace};
+use crate::host::{Arm, Hosts, Meter, Outcome, Pace};
 use crate::query::Query;
 use crate::table::Table;
 use axum::Router;
@@ -51,6 +51,10 @@ async fn metrics(State(service): State<Arc<Service>>) -> String {
     service.hosts.render_metrics()
 }
 
+/// The answer's header that names the resource group.
+pub(crate) const GROUP: &str = "resource-group";
+
+type Reply = (Option<[(&'static str, String); 1]>, String);
 type Refusal = (StatusCode, String);
 
 /// `GET /{tokio|quotient}/{lookup|aggregate|compact}/{key}/{from}/{length}`, who asks in the headers
@@ -60,7 +64,7 @@ async fn answer(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Path((host, kind, key, from, length)): Path<(String, String, u32, u32, u32)>,
     headers: HeaderMap,
-) -> Result<String, Refusal> {
+) -> Result<Reply, Refusal> {
     let bad = |why: String| (StatusCode::BAD_REQUEST, why);
     let arm = host.parse::<Arm>().map_err(bad)?;
     let query = Query::from_path(&kind, key, from, length).ok_or_else(|| {
@@ -77,7 +81,7 @@ async fn answer(
         tenant,
     };
     let work = query.run(service.table.clone(), pace);
-    let answer = match arm {
+    let outcome = match arm {
         Arm::Tokio => service.hosts.run_on_tokio(work).await,
         Arm::Quotient => {
             service
@@ -86,8 +90,13 @@ async fn answer(
                 .await
         }
     };
-    let answer = answer.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why))?;
-    Ok(format!("{} {} {}", answer.rows, answer.sum, answer.check))
+    let Outcome { answer, group } =
+        outcome.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why))?;
+    let group = group.map(|name| [(GROUP, name)]);
+    Ok((
+        group,
+        format!("{} {} {}", answer.rows, answer.sum, answer.check),
+    ))
 }
 
 /// A header's text; empty when absent or not ASCII.
