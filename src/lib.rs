@@ -2,6 +2,8 @@
 //!
 //! (The front page is written when the rooms stand.)
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod unit;
 
 pub mod clock;

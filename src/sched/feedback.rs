@@ -1,0 +1,409 @@
+//! Level 2: which tasks of a group run next. A multi-level feedback queue over the age of queries, so that
+//! short queries overtake long ones and long ones are never starved.
+//!
+//! Pure: generic over what a task is, so that the executor queues its runnables in it and the simulator its
+//! own. Invariants:
+//! 1. A task's level depends on the CPU time of its *query* so far (its own, if it has no query): level
+//!    *i* lasts `(i + 1) × base`; the last one has no end.
+//! 2. Levels share the group's time by the factors of [`FACTORS`]; a level that was empty comes back at most
+//!    half a base behind the others.
+//! 3. What is served at one time is one [`Stream`]: one query, or the tasks without a query. Within a level
+//!    the older query goes first until it has used the level up, so that equal queries finish one after the
+//!    other instead of all late. In the last level queries take turns, one slice of that level each.
+//! 4. Tasks without a query go first in, first out, and take every other turn of a level.
+
+use crate::unit::{Nanos, QueryId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The number of levels.
+pub const LEVELS: usize = 8;
+
+/// How much time a level gets relative to the last one, in thousandths: 1.2 times as much per level up.
+pub const FACTORS: [u64; LEVELS] = [3583, 2986, 2488, 2074, 1728, 1440, 1200, 1000];
+
+/// What a worker serves at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// Tasks that belong to no query.
+    Loose,
+    /// The tasks of one query.
+    Query(QueryId),
+}
+
+/// A decision: this stream, and the level on whose account it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// What to serve.
+    pub stream: Stream,
+    /// The level that pays.
+    pub level: usize,
+}
+
+/// Older queries first; in the last level, those with fewer used slices first.
+type Rank = (u64, QueryId);
+
+#[derive(Debug)]
+struct Level<T> {
+    loose: VecDeque<T>,
+    queries: BTreeMap<Rank, VecDeque<T>>,
+    /// Charged time divided by the level's factor.
+    used: u64,
+    /// Turns of this level that run now.
+    running: u32,
+    /// Whose turn it is when both kinds wait.
+    loose_next: bool,
+}
+
+impl<T> Level<T> {
+    fn is_empty(&self) -> bool {
+        self.loose.is_empty() && self.queries.is_empty()
+    }
+}
+
+/// The queue of one group.
+#[derive(Debug)]
+pub struct Feedback<T> {
+    base: u64,
+    levels: [Level<T>; LEVELS],
+    len: usize,
+}
+
+/// The level of a query or loose task that has used `cpu`, for levels of `base`.
+#[inline]
+pub fn level_of(cpu: Nanos, base: Nanos) -> usize {
+    let mut level = 0;
+    while level + 1 < LEVELS && cpu.0 >= level_end(level, base) {
+        level += 1;
+    }
+    level
+}
+
+/// The CPU time at which a level ends: `base × (1 + 2 + … + (level + 1))`.
+#[inline]
+pub fn level_end(level: usize, base: Nanos) -> u64 {
+    let n = level as u64 + 1;
+    base.0.saturating_mul(n * (n + 1) / 2)
+}
+
+impl<T> Feedback<T> {
+    /// An empty queue whose first level lasts `base` of CPU time.
+    pub fn new(base: Nanos) -> Feedback<T> {
+        let level = || Level {
+            loose: VecDeque::new(),
+            queries: BTreeMap::new(),
+            used: 0,
+            running: 0,
+            loose_next: false,
+        };
+        Feedback {
+            base: base.0.max(1),
+            levels: std::array::from_fn(|_| level()),
+            len: 0,
+        }
+    }
+
+    /// Tasks that wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no task waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Queues a task at the end of its stream. `cpu`: what its query has used, or itself if it has none.
+    pub fn push(&mut self, stream: Stream, cpu: Nanos, task: T) {
+        self.queue_of(stream, cpu).push_back(task);
+        self.len += 1;
+    }
+
+    /// Queues a task before all others of its stream: it had been taken and was not served.
+    pub fn push_front(&mut self, stream: Stream, cpu: Nanos, task: T) {
+        self.queue_of(stream, cpu).push_front(task);
+        self.len += 1;
+    }
+
+    /// The turn that is due. It is running until [`Feedback::charge`] ends it.
+    pub fn begin(&mut self) -> Option<Turn> {
+        let waiting = (0..LEVELS).filter(|&l| !self.levels[l].is_empty());
+        let level = waiting.min_by_key(|&l| (self.levels[l].used, l))?;
+        let due = &mut self.levels[level];
+        let query = due
+            .queries
+            .first_key_value()
+            .map(|(&(_, id), _)| Stream::Query(id));
+        let stream = match query {
+            Some(query) if due.loose.is_empty() || !due.loose_next => query,
+            _ => Stream::Loose,
+        };
+        if query.is_some() && !due.loose.is_empty() {
+            due.loose_next = !due.loose_next;
+        }
+        due.running += 1;
+        Some(Turn { stream, level })
+    }
+
+    /// Continues a turn whose tasks the worker still holds, after it was charged.
+    pub fn resume(&mut self, turn: Turn) {
+        self.wake_level(turn.level);
+        self.levels[turn.level].running += 1;
+    }
+
+    /// Takes the next task of a turn.
+    pub fn take(&mut self, turn: Turn) -> Option<T> {
+        let level = &mut self.levels[turn.level];
+        let task = match turn.stream {
+            Stream::Loose => level.loose.pop_front(),
+            Stream::Query(id) => {
+                let (&rank, tasks) = level.queries.iter_mut().find(|((_, q), _)| *q == id)?;
+                let task = tasks.pop_front();
+                if tasks.is_empty() {
+                    level.queries.remove(&rank);
+                }
+                task
+            }
+        }?;
+        self.len -= 1;
+        Some(task)
+    }
+
+    /// Tasks of a turn's stream that wait in its level.
+    pub fn waiting(&self, turn: Turn) -> usize {
+        let level = &self.levels[turn.level];
+        match turn.stream {
+            Stream::Loose => level.loose.len(),
+            Stream::Query(id) => level
+                .queries
+                .iter()
+                .find(|((_, q), _)| *q == id)
+                .map_or(0, |(_, t)| t.len()),
+        }
+    }
+
+    /// Ends a turn and charges its level with the time that it was given.
+    pub fn charge(&mut self, turn: Turn, given: Nanos) {
+        let level = &mut self.levels[turn.level];
+        level.running = level.running.saturating_sub(1);
+        level.used = level.used.saturating_add(scaled(given.0, turn.level));
+    }
+
+    /// Takes everything out, in no order: the group is going away.
+    pub fn drain(&mut self) -> Vec<T> {
+        self.len = 0;
+        let mut all = Vec::new();
+        for level in &mut self.levels {
+            all.extend(level.loose.drain(..));
+            all.extend(std::mem::take(&mut level.queries).into_values().flatten());
+        }
+        all
+    }
+
+    fn queue_of(&mut self, stream: Stream, cpu: Nanos) -> &mut VecDeque<T> {
+        let level = level_of(cpu, Nanos(self.base));
+        self.wake_level(level);
+        match stream {
+            Stream::Loose => &mut self.levels[level].loose,
+            Stream::Query(id) => self.levels[level]
+                .queries
+                .entry((self.rounds(level, cpu), id))
+                .or_default(),
+        }
+    }
+
+    /// How many of the last level's slices a query has used; 0 in the others.
+    fn rounds(&self, level: usize, cpu: Nanos) -> u64 {
+        if level + 1 < LEVELS {
+            return 0;
+        }
+        let (begin, slice) = (
+            level_end(level - 1, Nanos(self.base)),
+            self.base.saturating_mul(LEVELS as u64),
+        );
+        cpu.0.saturating_sub(begin) / slice
+    }
+
+    /// A level that gets its first task is at most half a base behind the least of the others.
+    fn wake_level(&mut self, level: usize) {
+        if !self.levels[level].is_empty() || self.levels[level].running > 0 {
+            return;
+        }
+        let busy = self
+            .levels
+            .iter()
+            .filter(|l| !l.is_empty() || l.running > 0);
+        if let Some(least) = busy.map(|l| l.used).min() {
+            let floor = least.saturating_sub(scaled(self.base / 2, level));
+            self.levels[level].used = self.levels[level].used.max(floor);
+        }
+    }
+}
+
+fn scaled(time: u64, level: usize) -> u64 {
+    u64::try_from(u128::from(time) * 1000 / u128::from(FACTORS[level])).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Nanos = Nanos::from_millis(200);
+    const MS: u64 = 1_000_000;
+
+    fn q(id: u64) -> Stream {
+        Stream::Query(QueryId(id))
+    }
+
+    #[test]
+    fn levels_begin_at_starrocks_thresholds() {
+        let begins = [0, 200, 600, 1200, 2000, 3000, 4200, 5600];
+        for (level, &ms) in begins.iter().enumerate() {
+            assert_eq!(level_of(Nanos(ms * MS), BASE), level);
+            assert_eq!(
+                level_of(Nanos((ms * MS).saturating_sub(1)), BASE),
+                level.saturating_sub(1)
+            );
+        }
+        assert_eq!(level_of(Nanos::MAX, BASE), 7);
+    }
+
+    /// Serves 1 ms turns for `total` ms while every level of `full` always has a task; ms per level.
+    fn served(full: &[usize], total: u64) -> [u64; LEVELS] {
+        let mut queue = Feedback::new(BASE);
+        let age = |level: usize| {
+            Nanos(if level == 0 {
+                0
+            } else {
+                level_end(level - 1, BASE)
+            })
+        };
+        for &level in full {
+            queue.push(Stream::Loose, age(level), level);
+        }
+        let mut served = [0; LEVELS];
+        for _ in 0..total {
+            let turn = queue.begin().unwrap();
+            let level = queue.take(turn).unwrap();
+            queue.push(Stream::Loose, age(level), level);
+            queue.charge(turn, Nanos(MS));
+            served[level] += 1;
+        }
+        served
+    }
+
+    #[test]
+    fn full_levels_share_by_their_factors_and_none_starves() {
+        let all = served(&[0, 1, 2, 3, 4, 5, 6, 7], 16_499);
+        for (level, &got) in all.iter().enumerate() {
+            assert!(got.abs_diff(FACTORS[level]) <= 1, "{all:?}");
+        }
+        let two = served(&[0, 7], 4_583);
+        assert!(
+            two[0].abs_diff(3583) <= 1 && two[7].abs_diff(1000) <= 1,
+            "{two:?}"
+        );
+    }
+
+    #[test]
+    fn a_level_that_was_empty_brings_half_a_base_of_credit_at_most() {
+        let mut queue = Feedback::new(BASE);
+        queue.push(Stream::Loose, Nanos(5600 * MS), 7);
+        for _ in 0..10_000 {
+            let turn = queue.begin().unwrap();
+            queue.take(turn).unwrap();
+            queue.push(Stream::Loose, Nanos(5600 * MS), 7);
+            queue.charge(turn, Nanos(MS));
+        }
+        queue.push(Stream::Loose, Nanos::ZERO, 0);
+        let mut in_a_row = 0;
+        while let Some(turn) = queue.begin() {
+            let level = queue.take(turn).unwrap();
+            queue.charge(turn, Nanos(MS));
+            queue.push(
+                Stream::Loose,
+                if level == 0 {
+                    Nanos::ZERO
+                } else {
+                    Nanos(5600 * MS)
+                },
+                level,
+            );
+            if level == 7 {
+                break;
+            }
+            in_a_row += 1;
+        }
+        assert!((100..=101).contains(&in_a_row), "{in_a_row} ms in a row");
+    }
+
+    #[test]
+    fn equal_queries_finish_one_after_the_other() {
+        let mut queue = Feedback::new(BASE);
+        let mut cpu = BTreeMap::from([(q(1), 0), (q(2), 0), (q(3), 0)]);
+        for &stream in cpu.keys() {
+            queue.push(stream, Nanos::ZERO, stream);
+        }
+        let mut order = Vec::new();
+        while let Some(turn) = queue.begin() {
+            let stream = queue.take(turn).unwrap();
+            let used = cpu.get_mut(&stream).unwrap();
+            *used += MS;
+            queue.charge(turn, Nanos(MS));
+            if *used == 150 * MS {
+                order.push(stream);
+            } else {
+                queue.push(stream, Nanos(*used), stream);
+            }
+        }
+        assert_eq!(order, [q(1), q(2), q(3)]);
+        // The first one was done after 150 turns, not after 448 as with turns in rotation.
+    }
+
+    #[test]
+    fn endless_queries_take_turns_in_the_last_level() {
+        let mut queue = Feedback::new(BASE);
+        let mut cpu = BTreeMap::from([(q(1), 6_000 * MS), (q(2), 6_000 * MS)]);
+        for (&stream, &used) in &cpu {
+            queue.push(stream, Nanos(used), stream);
+        }
+        for _ in 0..20_000 {
+            let turn = queue.begin().unwrap();
+            let stream = queue.take(turn).unwrap();
+            let used = cpu.get_mut(&stream).unwrap();
+            *used += MS;
+            queue.push(stream, Nanos(*used), stream);
+            queue.charge(turn, Nanos(MS));
+        }
+        let (a, b) = (cpu[&q(1)], cpu[&q(2)]);
+        assert!(a.abs_diff(b) <= 1_600 * MS, "{a} {b}");
+    }
+
+    #[test]
+    fn tasks_without_a_query_take_every_other_turn() {
+        let mut queue = Feedback::new(BASE);
+        queue.push(q(1), Nanos::ZERO, 1);
+        queue.push(Stream::Loose, Nanos::ZERO, 0);
+        let mut served = [0, 0];
+        for _ in 0..100 {
+            let turn = queue.begin().unwrap();
+            let kind = queue.take(turn).unwrap();
+            served[kind] += 1;
+            queue.push(turn.stream, Nanos::ZERO, kind);
+            queue.charge(turn, Nanos(1));
+        }
+        assert_eq!(served, [50, 50]);
+    }
+
+    #[test]
+    fn a_task_given_back_unserved_keeps_its_place() {
+        let mut queue = Feedback::new(BASE);
+        queue.push(Stream::Loose, Nanos::ZERO, 1);
+        queue.push(Stream::Loose, Nanos::ZERO, 2);
+        let turn = queue.begin().unwrap();
+        let first = queue.take(turn).unwrap();
+        queue.charge(turn, Nanos::ZERO);
+        queue.push_front(Stream::Loose, Nanos::ZERO, first);
+        assert_eq!(queue.drain(), [1, 2]);
+        assert!(queue.is_empty());
+    }
+}
