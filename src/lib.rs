@@ -21,8 +21,24 @@ pub mod sched;
 
 pub mod exec;
 
+pub mod query;
+
 pub mod metrics;
 
 pub mod view;
 
 pub mod governor;
+
+pub use admission::AdmissionError;
+pub use catalog::QueryType;
+pub use classify::Attributes;
+pub use exec::join::{AbortHandle, JoinError, JoinHandle};
+pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
+pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
+
+/// The drop-in for `tokio::task`.
+pub mod task {
+    pub use crate::exec::task::{Id, id, try_id, yield_now};
+    pub use crate::governor::spawn;
+    pub use crate::query::{Current, current};
+}

@@ -1,3 +1,194 @@
 //! The catalog: what groups and classifiers exist, as immutable versioned snapshots.
+//!
+//! ```
+//! use quotient::catalog::{Catalog, Machine, Origin};
+//! use quotient::unit::Bytes;
+//!
+//! let machine = Machine { workers: 4, memory_limit: Bytes(8 << 30) };
+//! let catalog = Catalog::new(machine);
+//! let script = "CREATE RESOURCE GROUP etl TO (user='loader') WITH ('cpu_core_limit'='4', 'concurrency_limit'='6')";
+//! for statement in quotient::sql::parse(script)? {
+//!     catalog.apply(&statement, Origin::Statement)?;
+//! }
+//! let snapshot = catalog.snapshot();
+//! let etl = snapshot.group("etl").unwrap();
+//! assert_eq!(etl.cpu_core_limit().get(), 4);
+//! assert_eq!(etl.concurrency_limit(), Some(6));
+//! # Ok::<(), quotient::sql::SqlError>(())
+//! ```
+//!
+//! Any thread. Readers take a snapshot without a lock; writers wait for each other.
 
+mod check;
 pub mod classifier;
+pub mod condition;
+mod draft;
+mod group;
+mod notice;
+pub mod property;
+mod show;
+mod snapshot;
+
+pub use classifier::{ClassifierSpec, CostRange, QueryType};
+pub use group::{GroupSpec, Machine, Written};
+pub use property::{BigQueryAction, GroupType, Key};
+pub use snapshot::{DEFAULT_GROUP, Snapshot};
+
+use crate::sql::{Output, SqlError, Statement};
+use arc_swap::ArcSwap;
+use draft::Draft;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Where a statement comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client: values beyond this machine are refused.
+    Statement,
+    /// A catalog file or `init_sql`: values beyond this machine are kept as written, cut in effect and reported, so that
+    /// a catalog that moves to a smaller machine always loads.
+    File,
+}
+
+/// What a statement did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Applied {
+    /// Its answer.
+    pub output: Output,
+    /// Whether the catalog is another one now.
+    pub changed: bool,
+    /// The catalog after it.
+    pub snapshot: Arc<Snapshot>,
+}
+
+/// What the statements of a script did, as one change.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AppliedAll {
+    /// Their answers, one per statement.
+    pub outputs: Vec<Output>,
+    /// Whether the catalog is another one now.
+    pub changed: bool,
+    /// The catalog after them.
+    pub snapshot: Arc<Snapshot>,
+}
+
+/// The catalog of one governor, in memory.
+#[derive(Debug)]
+pub struct Catalog {
+    current: ArcSwap<Snapshot>,
+    /// The same as `current`, in a form that can be changed; held while a change is made and published.
+    writer: Mutex<Draft>,
+}
+
+impl Catalog {
+    /// A catalog with `default_wg` only, at version 1.
+    pub fn new(machine: Machine) -> Catalog {
+        let mut draft = Draft::new(machine);
+        Catalog {
+            current: ArcSwap::from_pointee(draft.freeze(1)),
+            writer: Mutex::new(draft),
+        }
+    }
+
+    /// The catalog as it is now. Never waits.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Runs one statement, wholly or not at all. A change raises the version by one; SHOW, and a statement with nothing
+    /// to do, leave it.
+    ///
+    /// # Errors
+    /// What is wrong with the statement; the catalog is then as it was. SHOW USAGE is not answered here
+    /// ([`SqlErrorKind::Unsupported`](crate::sql::SqlErrorKind::Unsupported)).
+    pub fn apply(&self, statement: &Statement, origin: Origin) -> Result<Applied, SqlError> {
+        let all = self.apply_all(std::slice::from_ref(statement), origin)?;
+        Ok(Applied {
+            output: all.outputs.into_iter().next().unwrap_or_default(),
+            changed: all.changed,
+            snapshot: all.snapshot,
+        })
+    }
+
+    /// Runs a script as one statement: wholly or not at all, and with one new version if it changes anything. With
+    /// [`Origin::File`], a group may be named in `big_query_action` before it is created.
+    ///
+    /// # Errors
+    /// What is wrong with the first statement that is refused, with its number; the catalog is then as it was.
+    pub fn apply_all(
+        &self,
+        statements: &[Statement],
+        origin: Origin,
+    ) -> Result<AppliedAll, SqlError> {
+        if statements.iter().all(is_show) {
+            let snapshot = self.snapshot();
+            let outputs = answers(statements, &snapshot)?;
+            return Ok(AppliedAll {
+                outputs,
+                changed: false,
+                snapshot,
+            });
+        }
+        let mut draft = self.writer.lock();
+        let before = self.snapshot();
+        let next_id = draft.next_id();
+        let done = run_all(&mut draft, statements, origin, &before);
+        if done.is_err() {
+            // The draft must say again what the snapshot says. Ids that the script drew were never seen.
+            *draft = Draft::of(&before, next_id);
+        }
+        let (outputs, changed) = done?;
+        if !changed {
+            return Ok(AppliedAll {
+                outputs,
+                changed,
+                snapshot: before,
+            });
+        }
+        let snapshot = Arc::new(draft.freeze(before.version() + 1));
+        self.current.store(snapshot.clone());
+        Ok(AppliedAll {
+            outputs,
+            changed,
+            snapshot,
+        })
+    }
+}
+
+fn is_show(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::ShowGroups(_) | Statement::ShowCreateGroup(_) | Statement::ShowUsage(_)
+    )
+}
+
+fn answers(statements: &[Statement], snapshot: &Snapshot) -> Result<Vec<Output>, SqlError> {
+    statements
+        .iter()
+        .enumerate()
+        .map(|(i, s)| show::answer(snapshot, s).map_err(|e| e.at_statement(i + 1, 0)))
+        .collect()
+}
+
+fn run_all(
+    draft: &mut Draft,
+    statements: &[Statement],
+    origin: Origin,
+    before: &Snapshot,
+) -> Result<(Vec<Output>, bool), SqlError> {
+    let mut outputs = Vec::with_capacity(statements.len());
+    let mut changed = false;
+    for (i, statement) in statements.iter().enumerate() {
+        let output = if is_show(statement) {
+            changed |= draft.changed();
+            show::answer(&draft.freeze(before.version()), statement)
+        } else {
+            draft.run(statement, origin, i + 1)
+        };
+        outputs.push(output.map_err(|e| e.at_statement(i + 1, 0))?);
+    }
+    draft.settle()?;
+    Ok((outputs, changed | draft.changed()))
+}

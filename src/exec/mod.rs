@@ -1,3 +1,24 @@
 //! The executor: tasks, workers, charging, on the user's tokio runtime.
+//!
+//! A request's work passes through it like this:
+//!
+//! ```text
+//! spawn ─▶ task (harness + cell) ─▶ group's queue ─▶ worker: pick group (level 1), turn (level 2),
+//!              ▲                                     poll, charge ─┐
+//!              └── wake ◀── timers, sockets, other tasks ◀─────────┘
+//! ```
+//!
+//! It knows groups, accounts and opaque leases; it does not know what a statement, a classifier or a
+//! permit is. What it decides, it asks [`sched`](crate::sched).
 
+pub mod account;
+pub mod context;
+pub mod core;
+pub mod group;
+pub mod host;
+pub mod join;
+mod sleepers;
 pub mod stats;
+mod tally;
+pub mod task;
+pub mod worker;

@@ -1,1 +1,10 @@
 //! What the governor measures, pulled at one moment and rendered as Prometheus text.
+//!
+//! Stages keep plain counters and do not know that they are watched. The governor gathers them into a
+//! [`Snapshot`]; [`text::render`] writes the page. [`names`] is the one table of all series.
+
+pub mod names;
+pub mod snapshot;
+pub mod text;
+
+pub use snapshot::Snapshot;

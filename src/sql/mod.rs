@@ -1,1 +1,68 @@
 //! Text to statements: tokens, the flat AST with its canonical text, values, errors with a picture.
+//!
+//! ```
+//! let script = "create resource group etl to (user='loader') with ('cpu_weight' = 4); show resource groups";
+//! let statements = quotient::sql::parse(script)?;
+//! assert_eq!(
+//!     statements[0].to_string(),
+//!     "CREATE RESOURCE GROUP etl TO (user='loader') WITH ('cpu_weight'='4')",
+//! );
+//!
+//! let script = "DROP RESOURCE\n  GRUOP etl";
+//! let error = quotient::sql::parse(script).unwrap_err();
+//! assert_eq!((error.line(), error.column()), (2, 3));
+//! assert_eq!(
+//!     error.render(script).lines().collect::<Vec<_>>()[..6],
+//!     [
+//!         "error[42601]: found GRUOP, expected GROUP",
+//!         " --> line 2, column 3",
+//!         "  |",
+//!         "2 |   GRUOP etl",
+//!         "  |   ^^^^^",
+//!         "  = did you mean GROUP?",
+//!     ]
+//! );
+//! # Ok::<(), quotient::sql::SqlError>(())
+//! ```
+//!
+//! Pure. What a statement means, and whether its keys and values exist, is the business of [`catalog`](crate::catalog).
+
+pub mod ast;
+mod error;
+pub mod like;
+mod output;
+mod parser;
+mod picture;
+mod render;
+mod span;
+pub mod suggest;
+mod token;
+pub mod value;
+
+pub use ast::Statement;
+pub use error::{Refusal, SqlError, SqlErrorKind};
+pub use output::{Notice, NoticeKind, Output, Value};
+pub use render::{Name, Quoted};
+pub use span::{Span, Spanned};
+pub use token::Caps;
+
+/// Reads a script from a client: statements separated by semicolons, at most 1 MiB each and 16 MiB together.
+///
+/// # Errors
+/// The first thing that cannot be read, with its place and the number of its statement. The whole script is read
+/// before anything is returned, so nothing of a script with a mistake is ever run.
+pub fn parse(script: &str) -> Result<Vec<Statement>, SqlError> {
+    parse_within(script, Caps::CLIENT)
+}
+
+/// Reads a script with other caps: [`Caps::NONE`] for files and texts of the program itself.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_within(script: &str, caps: Caps) -> Result<Vec<Statement>, SqlError> {
+    token::split(script, caps)?
+        .iter()
+        .enumerate()
+        .map(|(i, piece)| parser::statement(piece).map_err(|e| e.at_statement(i + 1, 0)))
+        .collect()
+}

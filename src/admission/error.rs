@@ -1,0 +1,162 @@
+//! Why a request did not start: every refusal with its numbers, and whether asking again can help.
+//!
+//! Pure.
+
+use crate::unit::Bytes;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// A request was not admitted. Nothing of it ran, and it holds no place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdmissionError {
+    /// The group is at its concurrency_limit, and so many requests wait already that no more may.
+    #[error(
+        "resource group '{group}': its queue is full ({queued} of {limit} places); \
+         retry later, or raise max_queued_queries"
+    )]
+    QueueFull {
+        /// The group.
+        group: Arc<str>,
+        /// Its max_queued_queries.
+        limit: u64,
+        /// How many wait.
+        queued: u64,
+    },
+    /// The request waited for its group's whole queue_timeout.
+    #[error(
+        "resource group '{group}': no place within {waited:?} ({reason}); \
+         retry later, or raise queue_timeout"
+    )]
+    Timeout {
+        /// The group.
+        group: Arc<str>,
+        /// How long the request waited.
+        waited: Duration,
+        /// What it waited for last.
+        reason: WaitReason,
+    },
+    /// The group is at its concurrency_limit, and the request may not wait.
+    #[error(
+        "resource group '{group}': concurrency_limit reached ({running} running, {limit} allowed); \
+         retry when one ends, raise concurrency_limit, or let requests wait with max_queued_queries"
+    )]
+    Rejected {
+        /// The group.
+        group: Arc<str>,
+        /// Its concurrency_limit.
+        limit: u64,
+        /// How many of its queries run; more than the limit after that was lowered.
+        running: u64,
+    },
+    /// Memory is short, and the request may not wait until it is not.
+    #[error(
+        "resource group '{group}': admission is throttled, {used} bytes of memory in use, \
+         more than {threshold}; retry later"
+    )]
+    MemoryThrottled {
+        /// The group.
+        group: Arc<str>,
+        /// Memory in use.
+        used: Bytes,
+        /// Above this, throttling begins.
+        threshold: Bytes,
+    },
+    /// There is no group of this name, or no longer.
+    #[error("there is no resource group '{group}'; SHOW RESOURCE GROUPS ALL lists those there are")]
+    UnknownGroup {
+        /// The name that was asked for.
+        group: Arc<str>,
+    },
+    /// The request named its group, and `allow_override` did not agree.
+    #[error(
+        "this request may not choose resource group '{group}'; \
+         leave the choice to the classifiers"
+    )]
+    OverrideRefused {
+        /// The name that was asked for.
+        group: Arc<str>,
+    },
+    /// The request was killed while it waited.
+    #[error("killed while waiting for a place: {why}")]
+    Killed {
+        /// What the killer gave as the reason.
+        why: Arc<str>,
+    },
+    /// Requests like this one were killed too often of late.
+    #[error(
+        "refused until {} s after 1970 (Unix time) because requests like it were killed: {report}; \
+         SHOW WATCHES lists what is refused, DROP WATCH lifts it",
+        unix_seconds(*until)
+    )]
+    Watched {
+        /// When requests like it are admitted again.
+        until: SystemTime,
+        /// What they were killed for.
+        report: Arc<str>,
+    },
+    /// The governor is shutting down.
+    #[error("the governor is shutting down and admits nothing more")]
+    ShuttingDown,
+}
+
+impl AdmissionError {
+    /// The group that refused, where the refusal is about one.
+    pub fn group(&self) -> Option<&str> {
+        match self {
+            AdmissionError::QueueFull { group, .. }
+            | AdmissionError::Timeout { group, .. }
+            | AdmissionError::Rejected { group, .. }
+            | AdmissionError::MemoryThrottled { group, .. }
+            | AdmissionError::UnknownGroup { group }
+            | AdmissionError::OverrideRefused { group } => Some(group),
+            AdmissionError::Killed { .. }
+            | AdmissionError::Watched { .. }
+            | AdmissionError::ShuttingDown => None,
+        }
+    }
+
+    /// Whether the same request can succeed later with nothing changed but the load: an HTTP service answers
+    /// 429 or 503 to these, and 403, 404 or 500 to the others.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            AdmissionError::QueueFull { .. }
+            | AdmissionError::Timeout { .. }
+            | AdmissionError::Rejected { .. }
+            | AdmissionError::MemoryThrottled { .. }
+            | AdmissionError::Watched { .. } => true,
+            AdmissionError::UnknownGroup { .. }
+            | AdmissionError::OverrideRefused { .. }
+            | AdmissionError::Killed { .. }
+            | AdmissionError::ShuttingDown => false,
+        }
+    }
+}
+
+/// What a request waits for, or waited for in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum WaitReason {
+    /// A place of its group: concurrency_limit.
+    GroupLimit,
+    /// A place of the governor: query_runner_threads.
+    GovernorLimit,
+    /// Memory: admission is throttled.
+    MemoryThrottle,
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WaitReason::GroupLimit => "at the group's concurrency_limit",
+            WaitReason::GovernorLimit => "at query_runner_threads",
+            WaitReason::MemoryThrottle => "throttled for memory",
+        })
+    }
+}
+
+fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,188 @@
+//! A resource group as the executor knows it: a name, a weight, and the queue of its ready tasks.
+//!
+//! Mechanism; any thread. Invariants:
+//! 1. A ready task is in exactly one place: `incoming` (pushed from anywhere), `queue` (ordered by level
+//!    and query), or one worker's hands.
+//! 2. `active` says that the level-1 queue knows of the group, or is about to. It lives under the same lock
+//!    as `incoming`, so that "push, see inactive, activate" and "see empty, deactivate" cannot overlap.
+//! 3. Lock order: the scheduler's lock, then `queue`, then `incoming`. No user code runs under any of them.
+
+use super::core::Core;
+use super::stats::GroupUsage;
+use super::tally::Counters;
+use super::task::Runnable;
+use crate::sched::fair::Slot;
+use crate::sched::feedback::Feedback;
+use crate::sync::Mutex;
+use crate::unit::{Nanos, Weight};
+use crossbeam_utils::CachePadded;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A resource group's tasks and account in the executor. Lives until its last task and account are gone.
+pub struct Group {
+    name: Box<str>,
+    /// Unique in the process, over all governors.
+    pub(super) uid: u64,
+    pub(super) core: Arc<Core>,
+    pub(super) slot: Slot,
+    incoming: CachePadded<Mutex<Incoming>>,
+    pub(super) queue: CachePadded<Mutex<Feedback<Runnable>>>,
+    /// Moving average of poll lengths in ns; racy on purpose.
+    average_poll: AtomicU64,
+    pub(super) counters: CachePadded<Counters>,
+}
+
+#[derive(Default)]
+struct Incoming {
+    tasks: Vec<Runnable>,
+    /// Tasks in `queue`, counted here so that one lock tells whether the group is empty.
+    queued: usize,
+    active: bool,
+}
+
+static NEXT_UID: AtomicU64 = AtomicU64::new(0);
+
+impl Group {
+    /// A new group in `core`. It gets its place in the scheduler at once, and work when it is given some.
+    pub fn new(core: &Arc<Core>, name: &str, weight: Weight) -> Arc<Group> {
+        Arc::new_cyclic(|this| Group {
+            name: name.into(),
+            uid: NEXT_UID.fetch_add(1, Relaxed),
+            core: core.clone(),
+            slot: core.add_group(this.clone(), weight),
+            incoming: CachePadded::default(),
+            queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
+            average_poll: AtomicU64::new(1_000),
+            counters: CachePadded::default(),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The executor that it belongs to.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Changes its weight, in place and at once.
+    pub fn set_weight(&self, weight: Weight) {
+        self.core.set_weight(self.slot, weight);
+    }
+
+    /// What it has used, and what its tasks do now.
+    pub fn usage(&self) -> GroupUsage {
+        let (running, held, fairness) = self.core.look_at(self);
+        let queued = held + self.ready();
+        let live = self.counters.live();
+        GroupUsage {
+            tasks_running: running as u64,
+            tasks_queued: queued as u64,
+            tasks_waiting: live.saturating_sub((running + queued) as u64),
+            lag_ns: fairness.lag_ns,
+            share: fairness.share,
+            entitled: fairness.entitled,
+            ..self.counters.read()
+        }
+    }
+
+    /// Makes a task ready. Any thread; never blocks on anything but short critical sections of our own.
+    pub(super) fn push(&self, task: Runnable) {
+        let inactive = {
+            let mut incoming = self.incoming.lock();
+            incoming.tasks.push(task);
+            !std::mem::replace(&mut incoming.active, true)
+        };
+        if inactive {
+            self.core.activate(self.slot);
+        }
+        self.core.notify();
+    }
+
+    /// Lets the level-1 queue know of the group because a worker holds tasks that others could take.
+    pub(super) fn expose(&self) {
+        if !std::mem::replace(&mut self.incoming.lock().active, true) {
+            self.core.activate(self.slot);
+        }
+        self.core.notify();
+    }
+
+    /// Ready tasks that no worker holds.
+    pub(super) fn ready(&self) -> usize {
+        let incoming = self.incoming.lock();
+        incoming.tasks.len() + incoming.queued
+    }
+
+    /// Under the scheduler's lock: the group is about to enter the level-1 queue.
+    pub(super) fn set_active(&self) {
+        self.incoming.lock().active = true;
+    }
+
+    /// Under the scheduler's lock: true if nothing is ready; the group leaves the level-1 queue then.
+    pub(super) fn deactivate_if_empty(&self) -> bool {
+        let mut incoming = self.incoming.lock();
+        let empty = incoming.tasks.is_empty() && incoming.queued == 0;
+        if empty {
+            incoming.active = false;
+        }
+        empty
+    }
+
+    /// Moves what was pushed into the ordered queue, whose lock the caller holds.
+    pub(super) fn absorb(&self, queue: &mut Feedback<Runnable>, spare: &mut Vec<Runnable>) {
+        {
+            let mut incoming = self.incoming.lock();
+            if incoming.tasks.is_empty() {
+                return;
+            }
+            std::mem::swap(&mut incoming.tasks, spare);
+            incoming.queued += spare.len();
+        }
+        for task in spare.drain(..) {
+            let (stream, cpu) = task.metadata().place();
+            queue.push(stream, cpu, task);
+        }
+    }
+
+    /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.
+    pub(super) fn requeued(&self, put: usize, taken: usize) {
+        let mut incoming = self.incoming.lock();
+        incoming.queued = (incoming.queued + put).saturating_sub(taken);
+    }
+
+    pub(super) fn average_poll(&self) -> Nanos {
+        Nanos(self.average_poll.load(Relaxed))
+    }
+
+    /// Learns from a slice of `polls` polls.
+    pub(super) fn learn(&self, polls: u64, time: Nanos) {
+        if let Some(mean) = time.0.checked_div(polls) {
+            let average = (self
+                .average_poll
+                .load(Relaxed)
+                .saturating_mul(3)
+                .saturating_add(mean))
+                / 4;
+            self.average_poll.store(average, Relaxed);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.core.bury(self.slot);
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("name", &self.name)
+            .field("live", &self.counters.live())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! The attached host: one driver task per worker on the user's own tokio runtime.
+//!
+//! Mechanism; runs on tokio's worker threads. Nothing of the user's set-up changes, I/O and timers are
+//! native. The driver gives the thread back to tokio once per quantum *through `yield_now`*: tokio then
+//! polls I/O and timers before the driver again. Waking itself instead would leave them to tokio's
+//! every-61-ticks maintenance (measured: timers 100 ms late instead of 1.2).
+
+use crate::exec::join::Cause;
+use crate::exec::worker::{Exit, Worker};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+/// Starts a driver per worker. If the runtime is dropped under them, every task ends for `abandoned`.
+pub fn start(runtime: &Handle, workers: Vec<Worker>, abandoned: &Cause) -> Vec<JoinHandle<()>> {
+    let drive = |worker| {
+        let mut driver = Driver {
+            worker,
+            asleep: false,
+            over: false,
+            abandoned: abandoned.clone(),
+        };
+        runtime.spawn(poll_fn(move |cx| driver.poll(cx)))
+    };
+    workers.into_iter().map(drive).collect()
+}
+
+struct Driver {
+    worker: Worker,
+    asleep: bool,
+    over: bool,
+    abandoned: Cause,
+}
+
+impl Driver {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if std::mem::take(&mut self.asleep) {
+            self.worker.awake();
+        }
+        loop {
+            match self.worker.run() {
+                Exit::Stop => {
+                    self.over = true;
+                    return Poll::Ready(());
+                }
+                Exit::Yield => {
+                    // One poll defers our wake-up until tokio has looked after I/O; the rest is not needed.
+                    let _ = pin!(tokio::task::yield_now()).poll(cx);
+                    return Poll::Pending;
+                }
+                Exit::Idle => {
+                    self.worker.register(cx.waker());
+                    if self.worker.prepare_to_sleep() {
+                        self.asleep = true;
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !self.over {
+            self.worker.abandon(&self.abandoned);
+        }
+    }
+}

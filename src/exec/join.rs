@@ -1,0 +1,256 @@
+//! The other end of a task: awaiting its output, aborting it, and the error that says how it ended.
+//!
+//! Mechanism; any thread. Semantics and texts are tokio's; what a handle adds is [`JoinError::cause`].
+
+use super::task::{Cell, Id, Outcome, Task};
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Why the executor ended a task: an error of the layer above, which gets it back by downcasting.
+pub type Cause = Arc<dyn std::error::Error + Send + Sync + 'static>;
+
+/// An owned permission to await a task's output, as `tokio::task::JoinHandle`.
+///
+/// The task runs whether or not the handle is awaited; dropping the handle detaches it.
+///
+/// # Cancel safety
+///
+/// Awaiting `&mut handle` is cancel safe: if something else in a `select!` completes first, the output is
+/// still there for the next await.
+pub struct JoinHandle<T> {
+    cell: Arc<Cell<Outcome<T>>>,
+}
+
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
+impl<T> Unpin for JoinHandle<T> {}
+
+impl<T: Send + 'static> JoinHandle<T> {
+    pub(super) fn new(cell: Arc<Cell<Outcome<T>>>) -> JoinHandle<T> {
+        JoinHandle { cell }
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Asks the task to end at its next await point. A task that has completed keeps its result; a task that
+    /// was never polled never will be. Idempotent; any thread; takes effect even if the handle is dropped
+    /// right after.
+    pub fn abort(&self) {
+        self.cell.abort();
+    }
+
+    /// Whether the task is over: its future has been dropped and its result is ready.
+    pub fn is_finished(&self) -> bool {
+        self.cell.is_finished()
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> Id {
+        self.cell.id()
+    }
+}
+
+impl<T: Send + 'static> JoinHandle<T> {
+    /// A remote control for the task that cannot await it.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle {
+            cell: self.cell.clone(),
+        }
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // One unit of the caller's cooperative budget per output, as tokio's handle takes.
+        let restore = std::task::ready!(tokio::task::coop::poll_proceed(cx));
+        let output = self.cell.poll_join(cx);
+        if output.is_ready() {
+            restore.made_progress();
+        }
+        output
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.cell.detach();
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle")
+            .field("id", &self.id())
+            .finish()
+    }
+}
+
+/// A permission to abort a task without the ability to await it, as `tokio::task::AbortHandle`.
+#[derive(Clone)]
+pub struct AbortHandle {
+    cell: Arc<Task>,
+}
+
+impl UnwindSafe for AbortHandle {}
+impl RefUnwindSafe for AbortHandle {}
+
+impl AbortHandle {
+    /// As [`JoinHandle::abort`].
+    pub fn abort(&self) {
+        self.cell.abort();
+    }
+
+    /// As [`JoinHandle::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.cell.is_finished()
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> Id {
+        self.cell.id()
+    }
+}
+
+impl fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandle")
+            .field("id", &self.id())
+            .finish()
+    }
+}
+
+/// How a task ended without an output: it was cancelled, or it panicked.
+pub struct JoinError {
+    id: Id,
+    repr: Repr,
+}
+
+enum Repr {
+    Cancelled(Option<Cause>),
+    // The mutex only makes the payload shareable; it is never contended.
+    Panic(parking_lot::Mutex<Box<dyn Any + Send + 'static>>),
+}
+
+impl JoinError {
+    /// A task that was cancelled, for `cause` if the executor ended it.
+    pub(crate) fn cancelled(id: Id, cause: Option<Cause>) -> JoinError {
+        JoinError {
+            id,
+            repr: Repr::Cancelled(cause),
+        }
+    }
+
+    pub(super) fn panic(id: Id, payload: Box<dyn Any + Send + 'static>) -> JoinError {
+        JoinError {
+            id,
+            repr: Repr::Panic(parking_lot::Mutex::new(payload)),
+        }
+    }
+
+    /// Whether the task was cancelled, by abort, kill or shutdown.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.repr, Repr::Cancelled(_))
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.repr, Repr::Panic(_))
+    }
+
+    /// The id of the task.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// The payload of the panic.
+    ///
+    /// # Panics
+    ///
+    /// If the task did not panic; see [`JoinError::try_into_panic`].
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(_) => panic!("`JoinError` reason is not a panic."),
+        }
+    }
+
+    /// The payload of the panic.
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if the task did not panic.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
+        match self.repr {
+            Repr::Panic(payload) => Ok(payload.into_inner()),
+            Repr::Cancelled(_) => Err(self),
+        }
+    }
+
+    /// Why the executor ended the task. None for a plain abort and for a panic.
+    pub fn cause(&self) -> Option<&Cause> {
+        match &self.repr {
+            Repr::Cancelled(cause) => cause.as_ref(),
+            Repr::Panic(_) => None,
+        }
+    }
+}
+
+fn text(payload: &(dyn Any + Send)) -> Option<String> {
+    payload.downcast_ref::<String>().cloned().or_else(|| {
+        payload
+            .downcast_ref::<&'static str>()
+            .map(|s| s.to_string())
+    })
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.repr {
+            Repr::Cancelled(None) => write!(f, "task {} was cancelled", self.id),
+            Repr::Cancelled(Some(cause)) => write!(f, "task {} was cancelled: {cause}", self.id),
+            Repr::Panic(payload) => match text(&**payload.lock()) {
+                Some(text) => write!(f, "task {} panicked with message {text:?}", self.id),
+                None => write!(f, "task {} panicked", self.id),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.repr {
+            Repr::Cancelled(None) => write!(f, "JoinError::Cancelled({:?})", self.id),
+            Repr::Cancelled(Some(cause)) => {
+                write!(f, "JoinError::Cancelled({:?}, {cause:?})", self.id)
+            }
+            Repr::Panic(payload) => match text(&**payload.lock()) {
+                Some(text) => write!(f, "JoinError::Panic({:?}, {text:?}, ...)", self.id),
+                None => write!(f, "JoinError::Panic({:?}, ...)", self.id),
+            },
+        }
+    }
+}
+
+impl std::error::Error for JoinError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause().map(|cause| &**cause as _)
+    }
+}
+
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> io::Error {
+        io::Error::other(match error.repr {
+            Repr::Cancelled(_) => "task was cancelled",
+            Repr::Panic(_) => "task panicked",
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! What a worker counts during a slice without touching shared memory, and where it pours it afterwards.
+//!
+//! Mechanism: [`Tally`] belongs to one worker; [`Counters`] are a group's and are read from any thread.
+//! Nothing here is exact in the middle of a slice (100 µs); everything is exact when the group is at rest.
+
+use super::stats::{GroupUsage, TIME_BOUNDS, TimeHistogram};
+use crate::unit::Nanos;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const BUCKETS: usize = TIME_BOUNDS.len() + 1;
+
+/// One worker's counts of the running slice.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) polls: Cell<u64>,
+    pub(super) dropped: Cell<u64>,
+    pub(super) spawned: Cell<u64>,
+    pub(super) finished: Cell<u64>,
+    pub(super) long_polls: Cell<u64>,
+    delay: Times,
+    duration: Times,
+}
+
+/// Times of one kind. Those below the first bound are only counted through the number of polls.
+#[derive(Debug, Default)]
+struct Times {
+    sum: Cell<u64>,
+    slow: Cell<u64>,
+    buckets: [Cell<u64>; BUCKETS],
+}
+
+impl Times {
+    #[inline]
+    fn record(&self, time: u64) {
+        self.sum.set(self.sum.get().saturating_add(time));
+        if time > TIME_BOUNDS[0].0 {
+            self.record_slow(time);
+        }
+    }
+
+    #[cold]
+    fn record_slow(&self, time: u64) {
+        let bucket = TIME_BOUNDS
+            .iter()
+            .position(|bound| time <= bound.0)
+            .unwrap_or(BUCKETS - 1);
+        self.buckets[bucket].set(self.buckets[bucket].get() + 1);
+        self.slow.set(self.slow.get() + 1);
+    }
+
+    fn pour(&self, polls: u64, into: &Histogram) {
+        let slow = self.slow.take();
+        into.sum.fetch_add(self.sum.take(), Relaxed);
+        into.buckets[0].fetch_add(polls.saturating_sub(slow), Relaxed);
+        if slow > 0 {
+            for (from, to) in self
+                .buckets
+                .iter()
+                .zip(&into.buckets)
+                .filter(|(from, _)| from.get() > 0)
+            {
+                to.fetch_add(from.take(), Relaxed);
+            }
+        }
+    }
+}
+
+impl Tally {
+    /// One poll: how long its task had waited for it, and how long it took.
+    #[inline]
+    pub(super) fn poll(&self, delay: Nanos, took: Nanos, long: Nanos) {
+        self.polls.set(self.polls.get() + 1);
+        self.delay.record(delay.0);
+        self.duration.record(took.0);
+        if took > long {
+            self.long_polls.set(self.long_polls.get() + 1);
+        }
+    }
+
+    /// Empties itself into the group's counters. `given`: the worker time of the slice.
+    pub(super) fn pour(&self, given: Nanos, into: &Counters) {
+        let polls = self.polls.take();
+        let dropped = self.dropped.take();
+        into.cpu_poll
+            .fetch_add(given.0.saturating_sub(dropped), Relaxed);
+        into.cpu_drop.fetch_add(dropped, Relaxed);
+        into.polls.fetch_add(polls, Relaxed);
+        into.spawned.fetch_add(self.spawned.take(), Relaxed);
+        into.finished.fetch_add(self.finished.take(), Relaxed);
+        into.long_polls.fetch_add(self.long_polls.take(), Relaxed);
+        self.delay.pour(polls, &into.delay);
+        self.duration.pour(polls, &into.duration);
+    }
+}
+
+/// A group's counters.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    cpu_poll: AtomicU64,
+    cpu_drop: AtomicU64,
+    polls: AtomicU64,
+    pub(super) spawned: AtomicU64,
+    pub(super) finished: AtomicU64,
+    long_polls: AtomicU64,
+    delay: Histogram,
+    duration: Histogram,
+}
+
+#[derive(Debug, Default)]
+struct Histogram {
+    sum: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
+}
+
+impl Histogram {
+    fn read(&self) -> TimeHistogram {
+        TimeHistogram {
+            buckets: std::array::from_fn(|i| self.buckets[i].load(Relaxed)),
+            sum: Nanos(self.sum.load(Relaxed)),
+        }
+    }
+}
+
+impl Counters {
+    /// Tasks that are alive: spawned and not finished. Reads in the order that never gives too few.
+    pub(super) fn live(&self) -> u64 {
+        let finished = self.finished.load(Relaxed);
+        self.spawned.load(Relaxed).saturating_sub(finished)
+    }
+
+    /// The counters as values; the gauges are the caller's to fill in.
+    pub(super) fn read(&self) -> GroupUsage {
+        GroupUsage {
+            cpu_poll: Nanos(self.cpu_poll.load(Relaxed)),
+            cpu_drop: Nanos(self.cpu_drop.load(Relaxed)),
+            polls: self.polls.load(Relaxed),
+            long_polls: self.long_polls.load(Relaxed),
+            tasks_total: self.spawned.load(Relaxed),
+            queue_delay: self.delay.read(),
+            poll_duration: self.duration.read(),
+            ..GroupUsage::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poured_tally_is_empty_and_the_group_has_it_all() {
+        let (tally, counters) = (Tally::default(), Counters::default());
+        tally.poll(Nanos(5), Nanos::from_micros(20), Nanos::from_millis(5));
+        tally.poll(
+            Nanos::from_secs(1),
+            Nanos::from_millis(6),
+            Nanos::from_millis(5),
+        );
+        for _ in 0..2 {
+            tally.pour(Nanos::from_millis(7), &counters);
+        }
+        let usage = counters.read();
+        assert_eq!((usage.polls, usage.long_polls), (2, 1));
+        assert_eq!(usage.cpu_poll, Nanos::from_millis(14));
+        assert_eq!(usage.queue_delay.buckets.iter().sum::<u64>(), 2);
+        assert_eq!(usage.queue_delay.buckets[0], 1);
+        assert_eq!(usage.poll_duration.buckets[0], 0);
+        assert_eq!(usage.poll_duration.sum, Nanos::from_micros(6_020));
+    }
+}

@@ -1,0 +1,167 @@
+//! Building a governor: what it runs on, how many workers, which groups it begins with.
+
+use super::error::Error;
+use super::{Governor, machine};
+use crate::catalog::{Catalog, Machine, Origin};
+use crate::classify::Attributes;
+use crate::clock::Clock;
+use crate::exec::core::{Config, Core};
+use crate::exec::host::attached;
+use crate::query::KillReason;
+use crate::sched;
+use crate::sql;
+use crate::unit::{Bytes, Nanos};
+use std::fmt;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// What drives the workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Host {
+    /// The tokio runtime that `build` is called in: one driver task per worker. Nothing of its set-up
+    /// changes; I/O and timers are native.
+    #[default]
+    Attached,
+}
+
+type AllowOverride = Box<dyn Fn(&Attributes, &str) -> bool + Send + Sync>;
+
+/// A governor in the making. Made by [`Governor::builder`].
+#[must_use = "nothing happens before `build`"]
+pub struct Builder {
+    host: Host,
+    workers: Option<usize>,
+    memory_limit: Option<u64>,
+    init_sql: String,
+    allow_override: AllowOverride,
+    clock: Clock,
+    policy: sched::Config,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            host: Host::Attached,
+            workers: None,
+            memory_limit: None,
+            init_sql: String::new(),
+            allow_override: Box::new(|_, _| true),
+            clock: Clock::tsc(),
+            policy: sched::Config::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// What drives the workers. Default: [`Host::Attached`].
+    pub fn host(mut self, host: Host) -> Builder {
+        self.host = host;
+        self
+    }
+
+    /// How many tasks may be polled at once, at least 1. Default: the runtime's workers.
+    pub fn workers(mut self, workers: usize) -> Builder {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// The memory, in bytes, that `mem_limit` properties are shares of. Default: the cgroup's limit, else
+    /// the physical memory.
+    pub fn memory_limit(mut self, bytes: u64) -> Builder {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect and
+    /// reported instead of refused. Called again, the scripts follow each other.
+    pub fn init_sql(mut self, script: &str) -> Builder {
+        if !self.init_sql.is_empty() {
+            self.init_sql.push_str(";\n");
+        }
+        self.init_sql.push_str(script);
+        self
+    }
+
+    /// Asked whenever a request names its group: may it? Default: yes.
+    pub fn allow_override(
+        mut self,
+        allow: impl Fn(&Attributes, &str) -> bool + Send + Sync + 'static,
+    ) -> Builder {
+        self.allow_override = Box::new(allow);
+        self
+    }
+
+    /// The clock that charges are measured with; for tests.
+    pub fn clock(mut self, clock: Clock) -> Builder {
+        self.clock = clock;
+        self
+    }
+
+    /// The scheduler's constants; for tests and experiments.
+    pub fn policy(mut self, policy: sched::Config) -> Builder {
+        self.policy = policy;
+        self
+    }
+
+    /// Starts the governor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoRuntime`] outside of a tokio runtime, [`Error::Invalid`] for a value out of range,
+    /// [`Error::Sql`] if the script is refused: nothing is started then.
+    pub fn build(self) -> Result<Governor, Error> {
+        let Host::Attached = self.host;
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let workers = self.workers.unwrap_or_else(|| machine::workers(&runtime));
+        if !(1..=MAX_WORKERS).contains(&workers) {
+            return Err(Error::Invalid {
+                what: "workers",
+                value: workers.to_string(),
+                allowed: "1 to 4096",
+            });
+        }
+        let memory_limit = self.memory_limit.map_or_else(machine::memory, Bytes);
+        if memory_limit.0 == 0 {
+            return Err(Error::Invalid {
+                what: "memory_limit",
+                value: "0".into(),
+                allowed: "1 byte and more",
+            });
+        }
+        let catalog = Catalog::new(Machine {
+            workers,
+            memory_limit,
+        });
+        let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
+        catalog.apply_all(&statements, Origin::File)?;
+
+        let (core, crew) = Core::new(Config {
+            workers,
+            policy: self.policy,
+            quantum: QUANTUM,
+            long_poll: LONG_POLL,
+            clock: self.clock,
+            displace: runtime.runtime_flavor() == RuntimeFlavor::MultiThread,
+        });
+        let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
+        Ok(Governor::start(catalog, core, drivers, self.allow_override))
+    }
+}
+
+/// More workers than any machine has cores: a larger number is a mistake.
+const MAX_WORKERS: usize = 4096;
+/// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
+const QUANTUM: Nanos = Nanos::from_micros(100);
+/// A poll longer than this is counted as long.
+const LONG_POLL: Nanos = Nanos::from_millis(5);
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("host", &self.host)
+            .field("workers", &self.workers)
+            .field("memory_limit", &self.memory_limit)
+            .field("init_sql", &self.init_sql)
+            .finish_non_exhaustive()
+    }
+}

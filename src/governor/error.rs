@@ -1,0 +1,51 @@
+//! What can go wrong at the governor's front door: the sum of the stages' errors.
+//!
+//! Pure.
+
+use crate::admission::AdmissionError;
+use crate::sql::SqlError;
+
+/// An error of the governor. Each stage's own error is inside, with its data.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A statement was refused; nothing of it happened. [`SqlError::render`] draws where and why.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
+    /// A request was not let in, or named a group that it may not have.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// `Host::Attached` was built outside of a tokio runtime.
+    #[error(
+        "no tokio runtime: build the governor inside one (for instance in `#[tokio::main]`), or enter its handle first"
+    )]
+    NoRuntime,
+    /// A second governor was to become the process's default.
+    #[error("a governor is installed already: there is one default per process")]
+    AlreadyInstalled,
+    /// No group of that name.
+    #[error("there is no resource group '{name}'{}", did_you_mean(.similar.as_deref()))]
+    UnknownGroup {
+        /// The name asked for.
+        name: String,
+        /// A name that exists and looks like it.
+        similar: Option<String>,
+    },
+    /// A builder's value is out of range.
+    #[error("{what} is {value}; allowed: {allowed}")]
+    Invalid {
+        /// The builder's method.
+        what: &'static str,
+        /// What was given.
+        value: String,
+        /// What may be given.
+        allowed: &'static str,
+    },
+}
+
+fn did_you_mean(similar: Option<&str>) -> String {
+    match similar {
+        Some(name) => format!("; did you mean '{name}'?"),
+        None => "; SHOW RESOURCE GROUPS ALL lists those there are".into(),
+    }
+}

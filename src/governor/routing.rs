@@ -1,0 +1,133 @@
+//! One version of the catalog, translated: which group a request goes to, and each group's stages.
+//!
+//! Wiring. A [`Routing`] is immutable and swapped as a whole; an [`Entry`] lives as long as its group and is
+//! changed in place, so that an ALTER keeps vruntime, counters and running queries.
+
+use crate::admission::Gate;
+use crate::catalog::{GroupSpec, GroupType, Snapshot};
+use crate::classify::{Index, Input};
+use crate::exec::account::Account;
+use crate::exec::core::Core;
+use crate::exec::group::Group;
+use crate::query::Outcome;
+use crate::unit::GroupId;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A group with its parts in the stages.
+pub(super) struct Entry {
+    pub(super) id: GroupId,
+    pub(super) name: Arc<str>,
+    pub(super) group: Arc<Group>,
+    /// The account of its tasks that belong to no query.
+    pub(super) loose: Arc<Account>,
+    pub(super) classified: AtomicU64,
+    outcomes: [AtomicU64; 4],
+}
+
+impl Entry {
+    fn new(spec: &GroupSpec, core: &Arc<Core>) -> Arc<Entry> {
+        let group = Group::new(core, &spec.name, spec.cpu_core_limit());
+        Arc::new(Entry {
+            id: spec.id,
+            name: spec.name.as_str().into(),
+            loose: Account::for_group(group.clone()),
+            group,
+            classified: AtomicU64::new(0),
+            outcomes: Default::default(),
+        })
+    }
+
+    pub(super) fn ended(&self, outcome: Outcome) {
+        self.outcomes[outcome as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn outcome(&self, outcome: Outcome) -> u64 {
+        self.outcomes[outcome as usize].load(Relaxed)
+    }
+}
+
+/// The catalog as the request path needs it.
+pub(super) struct Routing {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) index: Index,
+    by_id: HashMap<GroupId, Arc<Entry>>,
+    by_name: HashMap<Arc<str>, Arc<Entry>>,
+    default: Arc<Entry>,
+}
+
+impl Routing {
+    /// Translates `snapshot`. Groups that `last` has too are changed in place; the others are made.
+    pub(super) fn new(
+        snapshot: Arc<Snapshot>,
+        core: &Arc<Core>,
+        gate: &Gate,
+        last: Option<&Routing>,
+    ) -> Routing {
+        let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
+            Some(entry) => {
+                entry.group.set_weight(spec.cpu_core_limit());
+                gate.set_limit(spec.id, spec.concurrency_limit());
+                entry.clone()
+            }
+            None => {
+                gate.register(spec.id, &spec.name, spec.concurrency_limit());
+                Entry::new(spec, core)
+            }
+        };
+        let by_id: HashMap<_, _> = snapshot
+            .groups()
+            .map(|spec| (spec.id, entry(spec)))
+            .collect();
+        let default = match by_id.get(&snapshot.default_group().id) {
+            Some(default) => default.clone(),
+            // The snapshot lists its default group among its groups.
+            None => entry(snapshot.default_group()),
+        };
+        let inputs = snapshot.classifiers().map(|(spec, classifier)| Input {
+            group: spec.id,
+            short_query: spec.group_type() == GroupType::ShortQuery,
+            classifier,
+        });
+        Routing {
+            index: Index::new(inputs),
+            by_name: by_id
+                .values()
+                .map(|entry| (entry.name.clone(), entry.clone()))
+                .collect(),
+            by_id,
+            default,
+            snapshot,
+        }
+    }
+
+    pub(super) fn by_id(&self, id: GroupId) -> Option<&Arc<Entry>> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn by_name(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.by_name.get(name)
+    }
+
+    /// `default_wg`.
+    pub(super) fn default(&self) -> &Arc<Entry> {
+        &self.default
+    }
+
+    /// All groups, the oldest id first.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.snapshot
+            .groups()
+            .filter_map(|spec| self.by_id.get(&spec.id))
+    }
+
+    /// Groups of `self` that are not in `next`: dropped.
+    pub(super) fn missing_in(&self, next: &Routing) -> Vec<Arc<Entry>> {
+        self.by_id
+            .values()
+            .filter(|entry| !next.by_id.contains_key(&entry.id))
+            .cloned()
+            .collect()
+    }
+}

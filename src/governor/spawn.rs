@@ -1,0 +1,74 @@
+//! `quotient::spawn`: the drop-in for `tokio::spawn`, and where it finds its governor.
+
+use super::Governor;
+use super::error::Error;
+use crate::exec::account::Account;
+use crate::exec::context::{self, Entered};
+use crate::exec::join::JoinHandle;
+use crate::exec::task;
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+
+static INSTALLED: OnceLock<Governor> = OnceLock::new();
+
+/// Spawns a task, as `tokio::spawn`: inside a task, in the same group and query; outside, in `default_wg` of
+/// the governor that is entered on this thread, else of the installed one.
+///
+/// # Panics
+///
+/// Outside of a task, with no governor entered or installed, as tokio does without a runtime.
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    if let Some(current) = task::current() {
+        return task::spawn(&current.account, current.lease, future);
+    }
+    match default_account() {
+        Some(account) => task::spawn(&account, None, future),
+        None => panic!(
+            "no governor is running: quotient::spawn must be called from inside a task, under Governor::enter, or after Governor::install"
+        ),
+    }
+}
+
+fn default_account() -> Option<Arc<Account>> {
+    let installed = || Some(INSTALLED.get()?.default_account());
+    context::entered().or_else(installed)
+}
+
+/// Makes a governor the default of this thread until it is dropped. Made by [`Governor::enter`].
+#[derive(Debug)]
+#[must_use = "the governor is left when the guard is dropped"]
+pub struct EnterGuard<'a> {
+    _entered: Entered,
+    _governor: std::marker::PhantomData<&'a Governor>,
+}
+
+impl Governor {
+    /// Makes this governor the process's default: `quotient::spawn` outside of tasks uses it. It then lives
+    /// until [`Governor::shutdown`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyInstalled`] if there is one.
+    pub fn install(&self) -> Result<(), Error> {
+        INSTALLED
+            .set(self.clone())
+            .map_err(|_| Error::AlreadyInstalled)
+    }
+
+    /// Makes this governor the default of this thread while the guard lives, as `tokio::runtime::Handle::enter`.
+    pub fn enter(&self) -> EnterGuard<'_> {
+        EnterGuard {
+            _entered: context::enter(self.default_account()),
+            _governor: std::marker::PhantomData,
+        }
+    }
+
+    fn default_account(&self) -> Arc<Account> {
+        self.inner.routing.load().default().loose.clone()
+    }
+}

@@ -1,0 +1,146 @@
+//! The one table of all metrics: name, kind, unit, labels, help.
+//!
+//! Pure. The page is written from it and the documentation is compared with it. Names follow Prometheus'
+//! rules (base units, `_total` for counters); no label has unbounded values.
+
+/// How a series behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Never goes back while the process lives.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Cumulative buckets, a sum and a count.
+    Histogram,
+}
+
+impl Kind {
+    /// The word of the text format's `# TYPE` line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// What one unit of a series' value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds, with fractions down to the nanosecond.
+    Seconds,
+    /// Between 0 and 1.
+    Ratio,
+    /// Things.
+    Count,
+}
+
+/// One family of series.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// As it is scraped.
+    pub name: &'static str,
+    /// Counter, gauge or histogram.
+    pub kind: Kind,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// Label names, in the order in which they are written.
+    pub labels: &'static [&'static str],
+    /// One sentence for the reader of the page.
+    pub help: &'static str,
+}
+
+macro_rules! table {
+    ($($id:ident = $name:literal, $kind:ident, $unit:ident, [$($label:literal),*], $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $id: Metric = Metric {
+                name: $name,
+                kind: Kind::$kind,
+                unit: Unit::$unit,
+                labels: &[$($label),*],
+                help: $help,
+            };
+        )*
+        /// Every family, in the order of the page.
+        pub const ALL: &[Metric] = &[$($id),*];
+    };
+}
+
+table! {
+    GROUP_CPU = "quotient_group_cpu_seconds_total", Counter, Seconds, ["group", "kind"],
+        "Worker time charged to the group: polls, drops of futures, blocking closures.";
+    GROUP_POLLS = "quotient_group_polls_total", Counter, Count, ["group"],
+        "Polls of the group's tasks.";
+    GROUP_LONG_POLLS = "quotient_group_long_polls_total", Counter, Count, ["group"],
+        "Polls longer than long_poll_threshold.";
+    GROUP_TASKS_SPAWNED = "quotient_group_tasks_total", Counter, Count, ["group"],
+        "Tasks spawned in the group.";
+    GROUP_TASKS = "quotient_group_tasks", Gauge, Count, ["group", "state"],
+        "Tasks of the group: being polled, ready and queued, or waiting for something else.";
+    GROUP_QUEUE_DELAY = "quotient_group_queue_delay_seconds", Histogram, Seconds, ["group"],
+        "Time from the wake of a task to its poll.";
+    GROUP_POLL_DURATION = "quotient_group_poll_duration_seconds", Histogram, Seconds, ["group"],
+        "Length of single polls.";
+    GROUP_LAG = "quotient_group_lag_seconds", Gauge, Seconds, ["group"],
+        "Worker time the group was entitled to less what it was given, since it last began to have work.";
+    GROUP_CPU_SHARE = "quotient_group_cpu_share_ratio", Gauge, Ratio, ["group"],
+        "Share of all workers' time that the group was given in the last second.";
+    GROUP_CPU_ENTITLED = "quotient_group_cpu_entitled_ratio", Gauge, Ratio, ["group"],
+        "Share of all workers' time that the group was entitled to in the last second.";
+    GROUP_QUERIES = "quotient_group_queries", Gauge, Count, ["group", "state"],
+        "Queries of the group: holding a slot, or waiting for one.";
+    GROUP_QUERIES_ENDED = "quotient_group_queries_total", Counter, Count, ["group", "outcome"],
+        "Queries that ended, by how they ended.";
+    GROUP_ADMISSION = "quotient_group_admission_total", Counter, Count, ["group", "outcome", "reason"],
+        "Requests for a slot, by what became of them and why.";
+    GROUP_CLASSIFIED = "quotient_group_classified_total", Counter, Count, ["group"],
+        "Requests that a classifier of the group, or its name, brought here.";
+    UNCLASSIFIED = "quotient_unclassified_total", Counter, Count, [],
+        "Requests that matched no classifier and went to default_wg.";
+    WORKER_BUSY = "quotient_worker_busy_seconds_total", Counter, Seconds, ["worker"],
+        "Time that the worker spent in polls.";
+    WORKER_PARKS = "quotient_worker_parks_total", Counter, Count, ["worker"],
+        "How often the worker went to sleep.";
+    POLLS = "quotient_polls_total", Counter, Count, ["path"],
+        "Polls while one group had work (fast) and while groups competed (fair).";
+    UNMANAGED_CPU = "quotient_unmanaged_cpu_seconds_total", Counter, Seconds, [],
+        "CPU time of the process that no group was charged for: raw tokio tasks, other threads.";
+    CATALOG_VERSION = "quotient_catalog_version", Gauge, Count, [],
+        "Version of the catalog in force.";
+    CATALOG_APPLY_ERRORS = "quotient_catalog_apply_errors_total", Counter, Count, [],
+        "Statements that were refused when they were applied to the catalog.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_follow_prometheus_rules() {
+        for (place, metric) in ALL.iter().enumerate() {
+            assert!(ALL[..place].iter().all(|other| other.name != metric.name));
+            assert!(metric.name.starts_with("quotient_"));
+            let base = metric.name.strip_suffix("_total");
+            assert_eq!(
+                base.is_some(),
+                metric.kind == Kind::Counter,
+                "{}",
+                metric.name
+            );
+            let base = base.unwrap_or(metric.name);
+            assert_eq!(
+                base.ends_with("_seconds"),
+                metric.unit == Unit::Seconds,
+                "{base}"
+            );
+            assert_eq!(
+                base.ends_with("_ratio"),
+                metric.unit == Unit::Ratio,
+                "{base}"
+            );
+            assert!(metric.help.ends_with('.') && !metric.help.contains(['\n', '\\']));
+        }
+    }
+}

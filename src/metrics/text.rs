@@ -1,0 +1,264 @@
+//! A snapshot as a page of Prometheus' text format.
+//!
+//! Pure. Seconds are written exactly, as decimals, though they are counted in nanoseconds. A family without
+//! series is left out. Each family is contiguous and no series occurs twice: rows of one name were added up.
+
+use super::names::{self, Metric};
+use super::snapshot::{GroupRow, Snapshot};
+use crate::exec::stats::{TIME_BOUNDS, TimeHistogram};
+use crate::unit::Nanos;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fmt::Write as _;
+
+/// The page: what `GET /metrics` answers, with content type `text/plain; version=0.0.4`.
+///
+/// # Examples
+///
+/// ```
+/// use quotient::metrics::{Snapshot, text::render};
+///
+/// let page = render(&Snapshot { catalog_version: 7, ..Snapshot::default() });
+/// assert!(page.contains("\nquotient_catalog_version 7\n"));
+/// ```
+pub fn render(snapshot: &Snapshot) -> String {
+    let mut page = Page::default();
+    groups(&mut page, &snapshot.by_name());
+    page.family(&names::UNCLASSIFIED)
+        .line(&[], snapshot.unclassified);
+    workers(&mut page, snapshot);
+    page.family(&names::UNMANAGED_CPU)
+        .line(&[], Seconds(snapshot.unmanaged_cpu));
+    page.family(&names::CATALOG_VERSION)
+        .line(&[], snapshot.catalog_version);
+    page.family(&names::CATALOG_APPLY_ERRORS)
+        .line(&[], snapshot.catalog_apply_errors);
+    page.text
+}
+
+fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
+    let mut family = page.family(&names::GROUP_CPU);
+    for (name, row) in rows {
+        family.line(&[name, "poll"], Seconds(row.usage.cpu_poll));
+        family.line(&[name, "drop"], Seconds(row.usage.cpu_drop));
+        if let Some(blocking) = row.cpu_blocking {
+            family.line(&[name, "blocking"], Seconds(blocking));
+        }
+    }
+    each(page, &names::GROUP_POLLS, rows, |row| row.usage.polls);
+    each(page, &names::GROUP_LONG_POLLS, rows, |row| {
+        row.usage.long_polls
+    });
+    each(page, &names::GROUP_TASKS_SPAWNED, rows, |row| {
+        row.usage.tasks_total
+    });
+    let mut family = page.family(&names::GROUP_TASKS);
+    for (name, row) in rows {
+        family.line(&[name, "running"], row.usage.tasks_running);
+        family.line(&[name, "queued"], row.usage.tasks_queued);
+        family.line(&[name, "waiting"], row.usage.tasks_waiting);
+    }
+    histograms(page, &names::GROUP_QUEUE_DELAY, rows, |row| {
+        &row.usage.queue_delay
+    });
+    histograms(page, &names::GROUP_POLL_DURATION, rows, |row| {
+        &row.usage.poll_duration
+    });
+    each(page, &names::GROUP_LAG, rows, |row| {
+        SignedSeconds(row.usage.lag_ns)
+    });
+    each(page, &names::GROUP_CPU_SHARE, rows, |row| row.usage.share);
+    each(page, &names::GROUP_CPU_ENTITLED, rows, |row| {
+        row.usage.entitled
+    });
+    let mut family = page.family(&names::GROUP_QUERIES);
+    for (name, row) in rows {
+        family.line(&[name, "running"], row.queries_running);
+        family.line(&[name, "queued"], row.queries_queued);
+    }
+    let mut family = page.family(&names::GROUP_QUERIES_ENDED);
+    for (name, row) in rows {
+        family.line(&[name, "completed"], row.queries_ended.completed);
+        family.line(&[name, "failed"], row.queries_ended.failed);
+        family.line(&[name, "killed"], row.queries_ended.killed);
+        family.line(&[name, "cancelled"], row.queries_ended.cancelled);
+    }
+    let mut family = page.family(&names::GROUP_ADMISSION);
+    for (name, row) in rows {
+        for ((outcome, reason), count) in &row.admission {
+            family.line(&[name, outcome.label(), reason.label()], count);
+        }
+    }
+    each(page, &names::GROUP_CLASSIFIED, rows, |row| row.classified);
+}
+
+fn workers(page: &mut Page, snapshot: &Snapshot) {
+    let mut family = page.family(&names::WORKER_BUSY);
+    for (number, worker) in snapshot.workers.iter().enumerate() {
+        family.line(&[&number.to_string()], Seconds(worker.busy));
+    }
+    let mut family = page.family(&names::WORKER_PARKS);
+    for (number, worker) in snapshot.workers.iter().enumerate() {
+        family.line(&[&number.to_string()], worker.parks);
+    }
+    let mut family = page.family(&names::POLLS);
+    family.line(
+        &["fast"],
+        snapshot
+            .workers
+            .iter()
+            .map(|worker| worker.polls_fast)
+            .sum::<u64>(),
+    );
+    family.line(
+        &["fair"],
+        snapshot
+            .workers
+            .iter()
+            .map(|worker| worker.polls_fair)
+            .sum::<u64>(),
+    );
+}
+
+fn each<V: Display>(
+    page: &mut Page,
+    metric: &'static Metric,
+    rows: &BTreeMap<&str, GroupRow>,
+    value: impl Fn(&GroupRow) -> V,
+) {
+    let mut family = page.family(metric);
+    for (name, row) in rows {
+        family.line(&[name], value(row));
+    }
+}
+
+fn histograms(
+    page: &mut Page,
+    metric: &'static Metric,
+    rows: &BTreeMap<&str, GroupRow>,
+    of: impl Fn(&GroupRow) -> &TimeHistogram,
+) {
+    let mut family = page.family(metric);
+    for (name, row) in rows {
+        family.histogram(name, of(row));
+    }
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family<'a>(&'a mut self, metric: &'static Metric) -> Family<'a> {
+        Family {
+            text: &mut self.text,
+            metric,
+            begun: false,
+        }
+    }
+}
+
+/// The lines of one metric; the first one brings the head with it.
+struct Family<'a> {
+    text: &'a mut String,
+    metric: &'static Metric,
+    begun: bool,
+}
+
+impl Family<'_> {
+    fn line(&mut self, labels: &[&str], value: impl Display) {
+        let names = self.metric.labels.iter().copied();
+        self.sample("", names.zip(labels.iter().copied()), value);
+    }
+
+    fn histogram(&mut self, group: &str, histogram: &TimeHistogram) {
+        let mut count = 0;
+        let bounds = TIME_BOUNDS.iter().map(|bound| Seconds(*bound).to_string());
+        for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(histogram.buckets) {
+            count += bucket;
+            self.sample(
+                "_bucket",
+                [("group", group), ("le", &bound)].into_iter(),
+                count,
+            );
+        }
+        self.sample(
+            "_sum",
+            [("group", group)].into_iter(),
+            Seconds(histogram.sum),
+        );
+        self.sample("_count", [("group", group)].into_iter(), count);
+    }
+
+    fn sample<'a>(
+        &mut self,
+        suffix: &str,
+        labels: impl Iterator<Item = (&'a str, &'a str)>,
+        value: impl Display,
+    ) {
+        let Metric {
+            name, kind, help, ..
+        } = self.metric;
+        if !self.begun {
+            self.begun = true;
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                self.text,
+                "# HELP {name} {help}\n# TYPE {name} {}",
+                kind.word()
+            );
+        }
+        self.text.push_str(name);
+        self.text.push_str(suffix);
+        let mut before = '{';
+        for (label, value) in labels {
+            self.text.push(before);
+            self.text.push_str(label);
+            self.text.push_str("=\"");
+            push_escaped(self.text, value);
+            self.text.push('"');
+            before = ',';
+        }
+        if before == ',' {
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+    }
+}
+
+/// Each of the three characters on its own, so that no two values are written alike.
+fn push_escaped(text: &mut String, value: &str) {
+    for c in value.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            c => text.push(c),
+        }
+    }
+}
+
+/// Nanoseconds as decimal seconds, without a detour over floats: `1.5`, `0.000016`, `3`.
+struct Seconds(Nanos);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, part) = (self.0.0 / 1_000_000_000, self.0.0 % 1_000_000_000);
+        if part == 0 {
+            return write!(f, "{whole}");
+        }
+        write!(f, "{whole}.{}", format!("{part:09}").trim_end_matches('0'))
+    }
+}
+
+struct SignedSeconds(i64);
+
+impl Display for SignedSeconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        Seconds(Nanos(self.0.unsigned_abs())).fmt(f)
+    }
+}

@@ -1,0 +1,290 @@
+//! The governor from outside: DDL, classification, admission, slots, inheritance, views.
+
+use quotient::{AdmissionError, Attributes, Governor, KillReason, QueryType};
+use std::time::Duration;
+
+mod support;
+
+async fn governor(sql: &str) -> Governor {
+    let governor = Governor::builder().workers(2).build().unwrap();
+    governor.execute(sql).await.unwrap();
+    governor
+}
+
+fn bi() -> Attributes {
+    Attributes::new().user("bi")
+}
+
+const ONE: &str =
+    "CREATE RESOURCE GROUP bi TO (user='bi') WITH ('cpu_core_limit'='2', 'concurrency_limit'='1')";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_makes_a_group_that_requests_are_classified_into() {
+    let governor = governor(ONE).await;
+    assert_eq!(governor.classify(&bi()).unwrap().name(), "bi");
+    assert_eq!(
+        governor
+            .classify(&Attributes::new().user("x"))
+            .unwrap()
+            .name(),
+        "default_wg"
+    );
+    let forced = Attributes::new().resource_group("bi");
+    assert_eq!(governor.classify(&forced).unwrap().name(), "bi");
+    assert!(
+        governor
+            .classify(&Attributes::new().resource_group("nope"))
+            .is_err()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_slot_comes_back_however_the_query_ends() {
+    let governor = governor(ONE).await;
+    let busy = |governor: &Governor| {
+        matches!(
+            governor.try_admit(&bi()),
+            Err(AdmissionError::Rejected {
+                limit: 1,
+                running: 1,
+                ..
+            })
+        )
+    };
+
+    // Held by the value alone.
+    let query = governor.admit(&bi()).await.unwrap();
+    assert!(busy(&governor));
+    drop(query);
+
+    // Held by a task after the value is gone; free when its future is dropped, handle kept or not.
+    let query = governor.admit(&bi()).await.unwrap();
+    let handle = query.spawn(std::future::pending::<()>());
+    drop(query);
+    assert!(busy(&governor));
+    handle.abort();
+    let mut handle = handle;
+    assert!((&mut handle).await.unwrap_err().is_cancelled());
+    drop(governor.try_admit(&bi()).unwrap());
+
+    // A panic.
+    let query = governor.admit(&bi()).await.unwrap();
+    let handle = query.spawn(async { panic!("on purpose") });
+    drop(query);
+    assert!(handle.await.unwrap_err().is_panic());
+    drop(governor.try_admit(&bi()).unwrap());
+
+    // A kill.
+    let query = governor.admit(&bi()).await.unwrap();
+    let handle = query.spawn(std::future::pending::<()>());
+    assert!(query.kill("enough"));
+    assert!(!query.kill("again"));
+    let error = handle.await.unwrap_err();
+    assert!(matches!(error.reason(), Some(KillReason::Killed { why, .. }) if &**why == "enough"));
+    assert!(busy(&governor), "the value still holds it");
+    drop(query);
+    drop(governor.try_admit(&bi()).unwrap());
+
+    let metrics = governor.render_metrics();
+    for line in [
+        "quotient_group_queries_total{group=\"bi\",outcome=\"failed\"} 1",
+        "quotient_group_queries_total{group=\"bi\",outcome=\"killed\"} 1",
+        "quotient_group_queries_total{group=\"bi\",outcome=\"cancelled\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn children_inherit_group_and_query() {
+    let governor = governor(ONE).await;
+    let query = governor.admit(&bi()).await.unwrap();
+    let id = query.id();
+    let (outer, inner) = query
+        .run(async {
+            let outer = quotient::task::current().unwrap();
+            let inner = quotient::spawn(async { quotient::task::current().unwrap().query_id() });
+            quotient::record_scan_rows(5);
+            (
+                (outer.group().to_owned(), outer.query_id()),
+                inner.await.unwrap(),
+            )
+        })
+        .await
+        .unwrap();
+    assert_eq!(outer, ("bi".to_owned(), Some(id)));
+    assert_eq!(inner, Some(id));
+    let usage = query.usage();
+    assert_eq!(usage.scan_rows, 5);
+    assert!(usage.polls >= 3 && usage.cpu > Duration::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nested_query_of_the_same_group_shares_its_parents_slot() {
+    let governor = governor(ONE).await;
+    let inside = governor.clone();
+    let query = governor.admit(&bi()).await.unwrap();
+    let (nested, excess) = query
+        .run(async move {
+            let nested = inside.try_admit(&bi()).unwrap();
+            (
+                nested.id(),
+                inside.try_admit(&Attributes::new().user("other")).is_ok(),
+            )
+        })
+        .await
+        .unwrap();
+    assert_ne!(nested, query.id());
+    assert!(excess);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_spawn_says_why() {
+    let governor = governor(ONE).await;
+    let _held = governor.admit(&bi()).await.unwrap();
+    let error = governor.spawn(&bi(), async {}).await.unwrap_err();
+    assert!(error.is_cancelled());
+    let reason = error.reason().unwrap();
+    assert!(
+        matches!(
+            reason,
+            KillReason::NotAdmitted(AdmissionError::Rejected { .. })
+        ),
+        "{reason}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spawn_in_leaves_the_query_and_knows_the_names() {
+    let governor = governor(ONE).await;
+    let group = governor.spawn_in("bi", async {
+        quotient::task::current().unwrap().group().to_owned()
+    });
+    assert_eq!(group.unwrap().await.unwrap(), "bi");
+    let error = governor.spawn_in("default_wq", async {}).unwrap_err();
+    assert!(
+        error.to_string().contains("did you mean 'default_wg'"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alter_and_drop_take_effect_at_once_and_hurt_nobody() {
+    let governor = governor(ONE).await;
+    let query = governor.admit(&bi()).await.unwrap();
+    governor
+        .execute("ALTER RESOURCE GROUP bi WITH ('concurrency_limit'='2')")
+        .await
+        .unwrap();
+    let second = governor.try_admit(&bi()).unwrap();
+    governor
+        .execute("ALTER RESOURCE GROUP bi WITH ('concurrency_limit'='1')")
+        .await
+        .unwrap();
+    assert!(governor.try_admit(&bi()).is_err());
+    drop(second);
+    governor.execute("DROP RESOURCE GROUP bi").await.unwrap();
+    assert_eq!(governor.classify(&bi()).unwrap().name(), "default_wg");
+    assert_eq!(query.run(async { 1 }).await.unwrap(), 1);
+    assert!(
+        governor.render_metrics().contains("group=\"bi\""),
+        "it still drains"
+    );
+    drop(query);
+    assert!(
+        !governor.render_metrics().contains("group=\"bi\""),
+        "it is gone"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn show_usage_lists_every_group() {
+    let governor = governor(ONE).await;
+    let outputs = governor
+        .execute("SHOW USAGE RESOURCE GROUPS; SHOW USAGE RESOURCE GROUP bi")
+        .await
+        .unwrap();
+    assert_eq!(outputs[0].rows().len(), 2);
+    assert_eq!(outputs[1].rows().len(), 1);
+    assert!(
+        governor
+            .execute("SHOW USAGE RESOURCE GROUP nope")
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_script_says_how_far_it_came() {
+    let governor = governor(ONE).await;
+    let script = "CREATE RESOURCE GROUP x TO (user='x') WITH ('cpu_core_limit'='1'); DROP RESOURCE GROUP nope; DROP RESOURCE GROUP x";
+    let quotient::Error::Sql(error) = governor.execute(script).await.unwrap_err() else {
+        panic!()
+    };
+    assert_eq!((error.statement, error.applied), (2, 1), "{error:?}");
+    assert!(
+        governor
+            .classify(&Attributes::new().user("x"))
+            .unwrap()
+            .name()
+            == "x"
+    );
+}
+
+#[tokio::test]
+async fn a_current_thread_runtime_will_do() {
+    let governor = Governor::builder().build().unwrap();
+    let query = governor
+        .admit(&Attributes::new().query_type(QueryType::Select))
+        .await
+        .unwrap();
+    assert_eq!(
+        query
+            .run(async {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                3
+            })
+            .await
+            .unwrap(),
+        3
+    );
+    governor.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_moves_on_by_itself() {
+    let governor = Governor::builder().build().unwrap();
+    let begin = tokio::time::Instant::now();
+    governor
+        .spawn_in("default_wg", tokio::time::sleep(Duration::from_secs(3600)))
+        .unwrap()
+        .await
+        .unwrap();
+    assert!(begin.elapsed() >= Duration::from_secs(3600));
+}
+
+#[test]
+fn outside_of_a_runtime_there_is_an_error() {
+    assert!(matches!(
+        Governor::builder().build(),
+        Err(quotient::Error::NoRuntime)
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_ends_what_is_left_and_spawns_are_cancelled_from_then_on() {
+    let governor = governor(ONE).await;
+    let query = governor.admit(&bi()).await.unwrap();
+    let waiting = query.spawn(std::future::pending::<()>());
+    governor.shutdown(Duration::from_millis(20)).await;
+    assert_eq!(
+        waiting.await.unwrap_err().reason(),
+        Some(&KillReason::Shutdown)
+    );
+    assert!(query.spawn(async {}).await.unwrap_err().is_cancelled());
+    assert_eq!(
+        governor.try_admit(&bi()).unwrap_err(),
+        AdmissionError::ShuttingDown
+    );
+    governor.shutdown(Duration::ZERO).await;
+}
