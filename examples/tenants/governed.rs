@@ -9,7 +9,8 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Plain tokio, and a governor beside it.
+/// Plain tokio, and a governor beside it. Clones are the same hosts.
+#[derive(Clone)]
 pub(crate) struct Hosts {
     governor: Governor,
 }
@@ -32,8 +33,13 @@ impl Hosts {
         &self,
         work: impl Future<Output = Answer> + Send + 'static,
     ) -> Result<Outcome, String> {
-        let answer = tokio::spawn(work).await.map_err(|error| error.to_string())?;
-        Ok(Outcome { answer, group: None })
+        let answer = tokio::spawn(work)
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(Outcome {
+            answer,
+            group: None,
+        })
     }
 
     /// The query as a task of the group that its headers lead to.
@@ -43,8 +49,12 @@ impl Hosts {
         peer: IpAddr,
         work: impl Future<Output = Answer> + Send + 'static,
     ) -> Result<Outcome, String> {
-        let query = self.governor.admit(&attributes(headers, peer)).await.map_err(|error| error.to_string())?;
-        let group = Some(query.group().name().to_owned());
+        let query = self
+            .governor
+            .admit(&attributes(headers, peer))
+            .await
+            .map_err(|error| error.to_string())?;
+        let group = Some(query.group().to_owned());
         let answer = query.run(work).await.map_err(|error| error.to_string())?;
         Ok(Outcome { answer, group })
     }

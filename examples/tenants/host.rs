@@ -1,12 +1,9 @@
-//! The two hosts under test: a plain `tokio::spawn`, and the governor. Everything else of the service is the same.
+//! The two hosts under test, as a query sees them: how it yields and how its CPU time is metered.
 
 use crate::machine::cpu_time;
 use crate::query::Answer;
-use axum::http::HeaderMap;
 use rustix::time::ClockId;
 use std::fmt;
-use std::future::Future;
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,7 +21,7 @@ impl Arm {
     async fn pause(self) {
         match self {
             Arm::Tokio => tokio::task::yield_now().await,
-            Arm::Quotient => tokio::task::yield_now().await,
+            Arm::Quotient => quotient::task::yield_now().await,
         }
     }
 }
@@ -94,38 +91,4 @@ impl Pace {
 pub(crate) struct Outcome {
     pub(crate) answer: Answer,
     pub(crate) group: Option<String>,
-}
-
-/// Plain tokio, and a governor beside it. The governor that is to replace this is in `governed.rs`.
-pub(crate) struct Hosts {}
-
-impl Hosts {
-    /// The query as a plain tokio task.
-    pub(crate) async fn run_on_tokio(
-        &self,
-        work: impl Future<Output = Answer> + Send + 'static,
-    ) -> Result<Outcome, String> {
-        let answer = tokio::spawn(work)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok(Outcome {
-            answer,
-            group: None,
-        })
-    }
-
-    /// The query as a task of the group that its headers lead to.
-    pub(crate) async fn run_on_quotient(
-        &self,
-        _headers: &HeaderMap,
-        _peer: IpAddr,
-        work: impl Future<Output = Answer> + Send + 'static,
-    ) -> Result<Outcome, String> {
-        self.run_on_tokio(work).await
-    }
-
-    /// The governor's metrics page.
-    pub(crate) fn render_metrics(&self) -> String {
-        String::new()
-    }
 }

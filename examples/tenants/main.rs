@@ -11,6 +11,7 @@
 
 mod chart;
 mod client;
+mod governed;
 mod host;
 mod ledger;
 mod machine;
@@ -23,7 +24,8 @@ mod suites;
 mod table;
 mod wire;
 
-use host::{Arm, Hosts, Meter};
+use governed::Hosts;
+use host::{Arm, Meter};
 use progress::Progress;
 use service::Service;
 use stage::{Stage, Stopped, Window};
@@ -133,10 +135,13 @@ fn run(options: &Options) -> Result<bool, String> {
     let table = Arc::new(Table::generate());
     let size = table.bytes() >> 20;
     let meter = Arc::new(Meter::default());
-    let hosts = Hosts {};
+    let hosts = {
+        let _inside = runtime.enter();
+        Hosts::build(workers).map_err(|error| error.to_string())?
+    };
     let service = Arc::new(Service {
         table,
-        hosts,
+        hosts: hosts.clone(),
         meter: meter.clone(),
     });
     let listener = runtime
@@ -167,6 +172,7 @@ fn run(options: &Options) -> Result<bool, String> {
     progress.finish();
     drop(stop);
     let served = runtime.block_on(serving);
+    runtime.block_on(hosts.shutdown());
     runtime.shutdown_timeout(Duration::from_secs(1));
     let windows = outcome.map_err(|why| why.to_string())?;
     served.map_err(|error| error.to_string())?.map_err(text)?;

@@ -1,7 +1,8 @@
 //! The service: answers queries over HTTP on loopback. Connections are tokio's; only the query runs on the host
 //! that the path names. `/metrics` is the governor's page.
 
-use crate::host::{Arm, Hosts, Meter, Outcome, Pace};
+use crate::governed::Hosts;
+use crate::host::{Arm, Meter, Outcome, Pace};
 use crate::query::Query;
 use crate::table::Table;
 use axum::Router;
