@@ -24,6 +24,7 @@ use crate::classify::Attributes;
 use crate::exec::account::Account;
 use crate::exec::core::Core;
 use crate::exec::join::JoinHandle;
+use crate::exec::stats::GroupUsage;
 use crate::exec::task;
 use crate::query::{KillReason, Query, Usage, WeakQuery};
 use crate::sql::{self, Output, Statement};
@@ -103,6 +104,11 @@ impl GroupHandle {
         sum.cpu = usage.cpu_poll.plus(usage.cpu_drop).into();
         sum.polls = usage.polls;
         sum
+    }
+
+    /// The executor's counters of it: tasks by state, delays, shares, lag.
+    pub fn stats(&self) -> GroupUsage {
+        self.entry.group.usage()
     }
 }
 

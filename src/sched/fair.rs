@@ -4,10 +4,14 @@
 //! Pure. Invariants:
 //! 1. `vruntime = charged worker time ÷ weight`, exact to the remainder, one for the whole governor.
 //! 2. A group is in the heap iff it is *queued* (has tasks that no worker holds); its key is its vruntime
-//!    plus the pre-charges of the slices it is being given, so that two workers do not dive on one group.
+//!    plus the credit that it may not spend yet, plus the pre-charges of the slices it is being given, so that
+//!    two workers do not dive on one group.
 //! 3. A group *has work* iff it is queued or some worker serves it. Only a group without work is idle.
 //! 4. A group that comes back from idle, and one that was passed over because nothing of it was queued, is
 //!    at most half of its ideal share of a period behind the others: neither sleep nor inability earns credit.
+//!    One slice of that credit counts at once, so that short work begins at the next poll boundary; the rest
+//!    pays half of what the group uses from then on, so that it counts double until the credit is spent but
+//!    shuts nobody out.
 //! 5. vruntimes are rebased to the least one long before 64 bits end; charges saturate.
 //!
 //! The executor's order of calls, all under its lock: [`Fair::wake`] when a group gets a task while it is not
@@ -47,12 +51,29 @@ pub struct Charge {
 struct Group {
     weight: Weight,
     vruntime: Vtime,
+    /// Credit that may not be spent yet, in virtual time.
+    held: u64,
     /// Pre-charges of the slices that are running, in virtual time.
     inflight: u64,
     /// Workers that serve this group now, and the sum of the instants since when.
     running: u32,
     since: u128,
     live: bool,
+}
+
+impl Group {
+    /// Where it stands in the order of service, pre-charges left aside.
+    fn rank(&self) -> u64 {
+        self.vruntime.v.saturating_add(self.held)
+    }
+
+    /// Held credit pays half of what is used, to the nanosecond in the group's disfavour.
+    fn charge(&mut self, time: Nanos) {
+        let before = self.vruntime.v;
+        self.vruntime.charge(time, self.weight);
+        let used = self.vruntime.v - before;
+        self.held = self.held.saturating_sub(used.div_ceil(2));
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,8 +101,11 @@ pub struct Fair {
     working_weight: u64,
     /// Groups that have running but no queued tasks; at most one per worker.
     absent: Vec<Slot>,
-    /// The highest vruntime ever picked: where a group starts that finds nobody to compare with.
+    /// The highest vruntime ever picked: where a new group starts.
     horizon: u64,
+    /// The highest vruntime ever reached: where a group starts that finds nobody with work. An empty system
+    /// owes nothing to anybody; without this, whoever came first would have all that the others once had.
+    top: u64,
 }
 
 impl Fair {
@@ -97,6 +121,7 @@ impl Fair {
             working_weight: 0,
             absent: Vec::with_capacity(workers),
             horizon: 0,
+            top: 0,
         }
     }
 
@@ -110,6 +135,7 @@ impl Fair {
         let group = Group {
             weight,
             vruntime: Vtime::at(self.horizon),
+            held: 0,
             inflight: 0,
             running: 0,
             since: 0,
@@ -194,15 +220,12 @@ impl Fair {
             // It never stopped having work; what it was passed over for has been settled in `start`.
             self.absent.retain(|&s| s != slot);
         } else {
-            if let Some(least) = self.least(now) {
-                let credit = self.credit(
-                    slot,
-                    self.working,
-                    self.working_weight + self.group(slot).weight.get(),
-                );
-                self.groups[slot.0 as usize]
-                    .vruntime
-                    .raise(least.saturating_sub(credit));
+            match self.least(now) {
+                Some(least) => {
+                    let weights = self.working_weight + self.group(slot).weight.get();
+                    self.place(slot, least, self.credit(slot, self.working, weights));
+                }
+                None => self.place(slot, self.top, 0),
             }
             self.working += 1;
             self.working_weight += self.group(slot).weight.get();
@@ -242,7 +265,7 @@ impl Fair {
         group.running += 1;
         group.since += u128::from(now.0);
         group.inflight = group.inflight.saturating_add(precharge);
-        self.horizon = self.horizon.max(group.vruntime.v);
+        self.horizon = self.horizon.max(group.rank());
         if was_idle {
             self.working += 1;
             self.working_weight += group.weight.get();
@@ -280,8 +303,9 @@ impl Fair {
         group.inflight = group.inflight.saturating_sub(precharge);
         group.running -= 1;
         group.since -= u128::from(since.0);
-        group.vruntime.charge(Nanos(price), group.weight);
+        group.charge(Nanos(price));
         let (running, v) = (group.running, group.vruntime.v);
+        self.top = self.top.max(v);
         if self.queue.contains(slot.0) {
             self.requeue(slot);
         } else if running == 0 {
@@ -301,7 +325,8 @@ impl Fair {
         let given = now.since(since);
         let group = &mut self.groups[slot.0 as usize];
         group.since = group.since - u128::from(since.0) + u128::from(now.0);
-        group.vruntime.charge(given, group.weight);
+        group.charge(given);
+        self.top = self.top.max(group.vruntime.v);
         if self.queue.contains(slot.0) {
             self.requeue(slot);
         }
@@ -312,7 +337,7 @@ impl Fair {
     /// should look for its deferred tasks before it serves the next.
     pub fn is_behind_next(&self, slot: Slot) -> bool {
         match self.first() {
-            Some(next) if next != slot => self.group(slot).vruntime.v < self.key(next),
+            Some(next) if next != slot => self.group(slot).rank() < self.key(next),
             _ => false,
         }
     }
@@ -323,7 +348,7 @@ impl Fair {
 
     fn key(&self, slot: Slot) -> u64 {
         let group = self.group(slot);
-        group.vruntime.v.saturating_add(group.inflight)
+        group.rank().saturating_add(group.inflight)
     }
 
     fn requeue(&mut self, slot: Slot) {
@@ -352,55 +377,62 @@ impl Fair {
         u64::try_from(time / u128::from(group.weight.get())).unwrap_or(u64::MAX)
     }
 
+    /// Where the group would rank now if its running slices were charged.
+    fn standing(&self, slot: Slot, now: Nanos) -> u64 {
+        let (group, used) = (self.group(slot), self.uncharged(slot, now));
+        let held = group.held.saturating_sub(used.div_ceil(2));
+        group.vruntime.v.saturating_add(used).saturating_add(held)
+    }
+
+    /// Invariant 4: the others are at `at`, and `credit` behind them is the most that `slot` may be.
+    fn place(&mut self, slot: Slot, at: u64, credit: u64) {
+        let slice = self.config.slice.0 / self.group(slot).weight.get();
+        let group = &mut self.groups[slot.0 as usize];
+        let rank = group.rank().max(at.saturating_sub(credit.min(slice)));
+        group.vruntime.raise(at.saturating_sub(credit));
+        group.held = rank.saturating_sub(group.vruntime.v);
+    }
+
     /// The least vruntime among the groups with work, running time included.
+    ///
+    /// A running group may be first in the queue by what it was charged and yet stand far behind the next
+    /// one, so the queue is asked for the first that does not run.
     fn least(&self, now: Nanos) -> Option<u64> {
         let running = self.workers.iter().filter_map(|w| w.serving);
-        let candidates = self.first().into_iter().chain(running);
-        candidates
-            .map(|s| {
-                self.group(s)
-                    .vruntime
-                    .v
-                    .saturating_add(self.uncharged(s, now))
-            })
-            .min()
+        let running = running.map(|slot| self.standing(slot, now)).min();
+        let queued = self
+            .queue
+            .least_where(|member| self.group(Slot(member)).running == 0);
+        running.into_iter().chain(queued).min()
     }
 
     /// Invariant 4 for groups that are never idle but cannot use their share: `picked` is being served
     /// while nothing of them is queued.
     fn settle_absent(&mut self, picked: Slot, now: Nanos) {
-        let v = self.group(picked).vruntime.v;
+        let at = self.group(picked).rank();
         for i in 0..self.absent.len() {
             let slot = self.absent[i];
-            if slot == picked {
-                continue;
+            if slot != picked {
+                let others = self.working.saturating_sub(1);
+                let credit = self.credit(slot, others, self.working_weight);
+                // Its running slices will be charged on top.
+                let at = at.saturating_sub(self.uncharged(slot, now));
+                self.place(slot, at, credit);
             }
-            let floor = v.saturating_sub(self.credit(
-                slot,
-                self.working.saturating_sub(1),
-                self.working_weight,
-            ));
-            let uncharged = self.uncharged(slot, now);
-            self.groups[slot.0 as usize]
-                .vruntime
-                .raise(floor.saturating_sub(uncharged));
         }
     }
 
-    /// The worker that serves the group furthest ahead of the woken one, if it is far enough ahead.
+    /// The worker that serves the group furthest ahead of the woken one, if it is far enough ahead. Among
+    /// several, the one that began last: the others are nearer to the end of their slices, or past it.
     fn preempt(&mut self, woken: Slot, now: Nanos) -> Option<usize> {
-        let key = self.key(woken);
+        let step = self.config.granularity.0 / self.group(woken).weight.get();
+        let needed = self.key(woken).saturating_add(step);
         let ahead = |worker: &Worker| {
             let slot = worker
                 .serving
                 .filter(|&s| s != woken && !worker.preempted)?;
-            let group = self.group(slot);
-            let v = group
-                .vruntime
-                .v
-                .saturating_add(now.since(worker.since).0 / group.weight.get());
-            let needed = key.saturating_add(self.config.granularity.0 / group.weight.get());
-            (v > needed).then_some(v)
+            let standing = self.standing(slot, now);
+            (standing > needed).then_some((standing, worker.since))
         };
         let (_, victim) = self
             .workers
@@ -420,6 +452,7 @@ impl Fair {
         let Some(by) = working.min() else { return };
         self.groups.iter_mut().for_each(|g| g.vruntime.rebase(by));
         self.horizon = self.horizon.saturating_sub(by);
+        self.top = self.top.saturating_sub(by);
         self.queue.rebase(by);
     }
 }

@@ -6,7 +6,7 @@
 //! 1. A task's level depends on the CPU time of its *query* so far (its own, if it has no query): level
 //!    *i* lasts `(i + 1) × base`; the last one has no end.
 //! 2. Levels share the group's time by the factors of [`FACTORS`]; a level that was empty comes back at most
-//!    half a base behind the others.
+//!    half a base behind the others, and a queue that was empty forgets who was ahead.
 //! 3. What is served at one time is one [`Stream`]: one query, or the tasks without a query. Within a level
 //!    the older query goes first until it has used the level up, so that equal queries finish one after the
 //!    other instead of all late. In the last level queries take turns, one slice of that level each.
@@ -223,7 +223,8 @@ impl<T> Feedback<T> {
         cpu.0.saturating_sub(begin) / slice
     }
 
-    /// A level that gets its first task is at most half a base behind the least of the others.
+    /// A level that gets its first task is at most half a base behind the least of the others. If there are no
+    /// others, nobody is owed anything for the past: it starts level with the one that had most.
     fn wake_level(&mut self, level: usize) {
         if !self.levels[level].is_empty() || self.levels[level].running > 0 {
             return;
@@ -232,10 +233,11 @@ impl<T> Feedback<T> {
             .levels
             .iter()
             .filter(|l| !l.is_empty() || l.running > 0);
-        if let Some(least) = busy.map(|l| l.used).min() {
-            let floor = least.saturating_sub(scaled(self.base / 2, level));
-            self.levels[level].used = self.levels[level].used.max(floor);
-        }
+        let floor = match busy.map(|l| l.used).min() {
+            Some(least) => least.saturating_sub(scaled(self.base / 2, level)),
+            None => self.levels.iter().map(|l| l.used).max().unwrap_or(0),
+        };
+        self.levels[level].used = self.levels[level].used.max(floor);
     }
 }
 

@@ -33,6 +33,30 @@ impl IndexedHeap {
             .is_some_and(|&p| p != ABSENT)
     }
 
+    /// The least key among the members that `wanted` accepts. Looks below a member only if that one is
+    /// refused, so it costs as much as there are refused ones before it.
+    pub(super) fn least_where(&self, wanted: impl Fn(u32) -> bool) -> Option<u64> {
+        let mut least = None;
+        self.search(0, &wanted, &mut least);
+        least
+    }
+
+    fn search(&self, i: usize, wanted: &impl Fn(u32) -> bool, least: &mut Option<u64>) {
+        let Some(&(key, member)) = self.items.get(i) else {
+            return;
+        };
+        if least.is_some_and(|l| l <= key) {
+            return;
+        }
+        if wanted(member) {
+            *least = Some(key);
+            return;
+        }
+        for child in ARITY * i + 1..=ARITY * i + ARITY {
+            self.search(child, wanted, least);
+        }
+    }
+
     /// Inserts a member, or changes the key of one that is in.
     pub(super) fn set(&mut self, member: u32, key: u64) {
         let index = member as usize;
@@ -131,6 +155,8 @@ mod tests {
                 let least = model.iter().map(|(&m, &k)| (k, m)).min().map(|(_, m)| m);
                 prop_assert_eq!(heap.first(), least);
                 prop_assert_eq!(heap.len(), model.len());
+                let odd = model.iter().filter(|(m, _)| **m % 2 == 1).map(|(_, k)| *k).min();
+                prop_assert_eq!(heap.least_where(|m| m % 2 == 1), odd);
                 prop_assert!((0..40).all(|m| heap.contains(m) == model.contains_key(&m)));
             }
         }

@@ -14,6 +14,9 @@ pub mod entitle;
 pub mod fair;
 pub mod feedback;
 mod heap;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+pub mod trace;
 mod weight;
 
 use crate::unit::Nanos;
@@ -24,7 +27,7 @@ pub struct Config {
     /// How long a worker serves a group before it asks again. 100 µs: long enough that one lock per slice is
     /// invisible (60 ns against 100 µs), short enough that a group waits for little more than the running poll.
     pub slice: Nanos,
-    /// How much further than the waking group (in worker time) a running group must be to be preempted.
+    /// How much further than the waking group (in worker time of that one) a running group must be to be preempted.
     pub granularity: Nanos,
     /// The period over which shares are meant to come out; half of a group's share of it is the credit that
     /// a returning group may bring along.

@@ -1,0 +1,201 @@
+//! The two sides of every comparison behind one trait: plain tokio, and a governor on a tokio runtime like it.
+//!
+//! Dispatch is static, so that each side is compiled as a user's program would be. Both runtimes live in the
+//! process at once; the one that is not measured sleeps.
+
+use std::future::Future;
+use std::sync::Arc;
+use tokio::runtime::{Handle, Runtime};
+
+/// Something that runs tasks in numbered groups.
+pub(crate) trait Side: Clone + Send + Sync + 'static {
+    /// The side's own join handle.
+    type Join: Send + 'static;
+
+    /// What the tables call it.
+    const NAME: &'static str;
+
+    /// Spawns into a group, from anywhere; the handle is dropped.
+    fn remote<F>(&self, group: usize, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static;
+
+    /// Spawns into a group, from anywhere, and keeps the handle.
+    fn remote_join<F>(&self, group: usize, future: F) -> Self::Join
+    where
+        F: Future<Output = ()> + Send + 'static;
+
+    /// Spawns from inside a task, as the drop-in `spawn` does: into the group of that task.
+    fn child<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static;
+
+    /// Waits for a task and insists on its success.
+    fn joined(join: Self::Join) -> impl Future<Output = ()> + Send;
+
+    /// The side's own way of giving way.
+    fn yield_now() -> impl Future<Output = ()> + Send;
+
+    /// The tokio runtime underneath.
+    fn handle(&self) -> &Handle;
+
+    /// Everything that helps to understand a hang.
+    fn dump(&self) -> String;
+}
+
+/// A multi-thread runtime with everything switched on.
+pub(crate) fn runtime(workers: usize) -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .expect("a runtime can be built")
+}
+
+/// tokio alone: groups mean nothing to it.
+#[derive(Clone)]
+pub(crate) struct Plain {
+    handle: Handle,
+}
+
+impl Plain {
+    pub(crate) fn on(runtime: &Runtime) -> Plain {
+        Plain {
+            handle: runtime.handle().clone(),
+        }
+    }
+}
+
+impl Side for Plain {
+    type Join = tokio::task::JoinHandle<()>;
+
+    const NAME: &'static str = "tokio";
+
+    #[inline]
+    fn remote<F>(&self, _group: usize, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.handle.spawn(future);
+    }
+
+    #[inline]
+    fn remote_join<F>(&self, _group: usize, future: F) -> Self::Join
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.handle.spawn(future)
+    }
+
+    #[inline]
+    fn child<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        tokio::spawn(future);
+    }
+
+    async fn joined(join: Self::Join) {
+        join.await.expect("the task succeeds");
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        tokio::task::yield_now()
+    }
+
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    fn dump(&self) -> String {
+        let metrics = self.handle.metrics();
+        format!(
+            "plain tokio: {} tasks alive, {} in the global queue\n",
+            metrics.num_alive_tasks(),
+            metrics.global_queue_depth()
+        )
+    }
+}
+
+/// A governor attached to a tokio runtime, with as many groups as there are weights.
+#[derive(Clone)]
+pub(crate) struct Governed {
+    handle: Handle,
+    governor: quotient::Governor,
+    groups: Arc<[String]>,
+}
+
+impl Governed {
+    /// Groups `g0`, `g1`, … with these weights; one scheduler worker per runtime worker.
+    pub(crate) fn on(runtime: &Runtime, weights: &[u64]) -> Governed {
+        let groups: Arc<[String]> = (0..weights.len()).map(|i| format!("g{i}")).collect();
+        let sql: String = groups
+            .iter()
+            .zip(weights)
+            .map(|(name, weight)| {
+                format!("CREATE RESOURCE GROUP {name} WITH ('cpu_core_limit'='{weight}');\n")
+            })
+            .collect();
+        let governor = runtime
+            .block_on(async {
+                quotient::Governor::builder()
+                    .workers(runtime.metrics().num_workers())
+                    .init_sql(&sql)
+                    .build()
+            })
+            .expect("a governor can be built");
+        Governed {
+            handle: runtime.handle().clone(),
+            governor,
+            groups,
+        }
+    }
+}
+
+impl Side for Governed {
+    type Join = quotient::JoinHandle<()>;
+
+    const NAME: &'static str = "quotient";
+
+    #[inline]
+    fn remote<F>(&self, group: usize, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(self.remote_join(group, future));
+    }
+
+    #[inline]
+    fn remote_join<F>(&self, group: usize, future: F) -> Self::Join
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.governor
+            .spawn_in(&self.groups[group], future)
+            .expect("the group exists")
+    }
+
+    #[inline]
+    fn child<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(quotient::spawn(future));
+    }
+
+    async fn joined(join: Self::Join) {
+        join.await.expect("the task succeeds");
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        quotient::task::yield_now()
+    }
+
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    fn dump(&self) -> String {
+        self.governor.render_metrics()
+    }
+}

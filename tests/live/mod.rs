@@ -1,0 +1,148 @@
+//! The ground that live tests stand on: a watchdog, runtimes with a governor, and accounts that must settle.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary compiles the whole room and uses its own part"
+)]
+
+pub mod mortal;
+
+use quotient::{Attributes, Governor};
+use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// Longest time that one test may take: only a hang trips it.
+const LIMIT: Duration = Duration::from_secs(120);
+
+static RUNNING: Mutex<Vec<(String, Instant)>> = Mutex::new(Vec::new());
+static WATCH: Once = Once::new();
+
+/// While this lives, the test is watched; a test that hangs ends the process with its name.
+pub struct Watched(String);
+
+/// Watches the calling test for two minutes, and keeps planned panics off the terminal.
+pub fn watched(name: &str) -> Watched {
+    watched_for(name, LIMIT)
+}
+
+/// The same with another limit.
+pub fn watched_for(name: &str, limit: Duration) -> Watched {
+    WATCH.call_once(|| {
+        std::thread::spawn(watch);
+        silence_planned_panics();
+    });
+    let until = Instant::now() + limit;
+    RUNNING.lock().unwrap().push((name.into(), until));
+    Watched(name.into())
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        RUNNING.lock().unwrap().retain(|(name, _)| *name != self.0);
+    }
+}
+
+fn watch() {
+    loop {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = Instant::now();
+        let late: Vec<String> = RUNNING
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(_, until)| *until < now)
+            .map(|(name, _)| name.clone())
+            .collect();
+        if !late.is_empty() {
+            eprintln!("HUNG: {late:?}");
+            std::process::exit(101);
+        }
+    }
+}
+
+/// Panics whose text begins with `planned`, and those with an `i32`, are part of a test and stay unprinted.
+fn silence_planned_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let payload = panic.payload();
+        let text = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let planned = text.map_or(payload.is::<i32>(), |text| text.starts_with("planned"));
+        if !planned {
+            print(panic);
+        }
+    }));
+}
+
+/// A multi-thread runtime.
+pub fn multi_thread(workers: usize) -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// A current-thread runtime.
+pub fn current_thread() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// A governor attached to this runtime, after these statements.
+pub fn governor(runtime: &Runtime, workers: usize, sql: &str) -> Governor {
+    runtime
+        .block_on(async { Governor::builder().workers(workers).init_sql(sql).build() })
+        .unwrap()
+}
+
+/// The attributes of a request that names its group.
+pub fn named(group: &str) -> Attributes {
+    Attributes::new().resource_group(group)
+}
+
+/// Tasks of this group that still exist, in whatever state.
+pub fn alive(governor: &Governor, group: &str) -> u64 {
+    let usage = governor.classify(&named(group)).unwrap().stats();
+    usage.tasks_running + usage.tasks_queued + usage.tasks_waiting
+}
+
+/// Waits until no task of the group exists; panics with what is left if that never comes.
+pub async fn settled(governor: &Governor, group: &str) {
+    eventually(&format!("all tasks of {group} are gone"), || {
+        alive(governor, group) == 0
+    })
+    .await;
+}
+
+/// Waits until something holds that must come soon; only a bug waits out the generous limit.
+pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// The same, for a thread outside any runtime.
+pub fn eventually_blocking(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Keeps the thread busy for so long.
+pub fn compute(length: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
