@@ -86,6 +86,7 @@ async fn obey(command: Command, address: SocketAddr, ledger: &Arc<Ledger>) -> Re
                     tenant_index,
                     tenant,
                     load,
+                    shrink: command.shrink,
                     // Both hosts get the same queries.
                     random: [command.suite, tenant_index, load_index, number]
                         .iter()
@@ -161,6 +162,7 @@ struct Client {
     tenant_index: usize,
     tenant: &'static Tenant,
     load: &'static Load,
+    shrink: u32,
     random: u64,
     ledger: Arc<Ledger>,
 }
@@ -176,7 +178,7 @@ impl Client {
                 return Ok(spans);
             }
             self.random = mix(self.random);
-            let query = self.load.shape.draw(self.random);
+            let query = self.load.shape.shrunk(self.shrink).draw(self.random);
             let got = self.ask(&mut service, query).await?;
             spans.push((start, Instant::now()));
             let want = self.ledger.expect(query);

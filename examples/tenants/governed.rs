@@ -1,6 +1,6 @@
 //! Both hosts: plain `tokio::spawn`, and a governor with the groups of tenants.sql beside it.
 
-use crate::host::Outcome;
+use crate::host::{Outcome, TENANTS};
 use crate::query::Answer;
 use crate::service::text;
 use axum::http::HeaderMap;
@@ -57,6 +57,19 @@ impl Hosts {
         let group = Some(query.group().to_owned());
         let answer = query.run(work).await.map_err(|error| error.to_string())?;
         Ok(Outcome { answer, group })
+    }
+
+    /// The worker time that the governor has charged each of these groups with so far; zero for one that does not exist.
+    pub(crate) fn charged<'a>(&self, groups: impl Iterator<Item = &'a str>) -> [Duration; TENANTS] {
+        let metrics = self.governor.metrics();
+        let mut charged = [Duration::ZERO; TENANTS];
+        for (sum, name) in charged.iter_mut().zip(groups) {
+            for group in metrics.groups.iter().filter(|group| group.name == name) {
+                *sum += group.usage.cpu_poll.into();
+                *sum += group.usage.cpu_drop.into();
+            }
+        }
+        charged
     }
 
     /// The governor's metrics page.

@@ -2,7 +2,7 @@
 
 use crate::host::{Arm, TENANTS};
 use crate::stage::Window;
-use crate::suites::{Company, Promise, SUITES, TOLERANCE};
+use crate::suites::{Company, Promise, Rules, SUITES, Suite};
 use crate::wire::LoadOutcome;
 use std::fmt;
 use std::time::Duration;
@@ -13,6 +13,8 @@ struct Seen {
     elapsed: Duration,
     loads: Vec<LoadOutcome>,
     tenants: [Duration; TENANTS],
+    /// Worker time by the governor's account.
+    charged: [Duration; TENANTS],
     processes: Duration,
     /// CPU time of the workers' CPUs, and the part of it that other programs took.
     cores: Duration,
@@ -28,6 +30,9 @@ impl Seen {
             seen.cores += window.elapsed() * workers as u32;
             seen.others += window.others(workers);
             for (sum, time) in seen.tenants.iter_mut().zip(window.tenants()) {
+                *sum += time;
+            }
+            for (sum, time) in seen.charged.iter_mut().zip(window.charged()) {
                 *sum += time;
             }
             for load in &window.loads {
@@ -131,13 +136,13 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn of(windows: &[Window], suites: &[usize], workers: usize) -> Self {
+    pub(crate) fn of(windows: &[Window], suites: &[usize], workers: usize, rules: Rules) -> Self {
         let mut report = Report {
             lines: Vec::new(),
             holds: true,
         };
         for &suite in suites {
-            let lines = report.suite(windows, suite, workers);
+            let lines = report.suite(windows, suite, workers, rules);
             report.lines.push(lines);
         }
         report
@@ -148,7 +153,44 @@ impl Report {
         self.holds
     }
 
-    fn suite(&mut self, windows: &[Window], index: usize, workers: usize) -> Vec<Line> {
+    fn verdict(&mut self, holds: bool) -> String {
+        self.holds &= holds;
+        if holds { "PASS" } else { "FAIL" }.into()
+    }
+
+    /// What the governor itself shares out, beside what comes of it.
+    fn worker_time(&mut self, suite: &Suite, beside: &Seen, rules: Rules) -> Line {
+        let weights = || suite.tenants.iter().map(|tenant| f64::from(tenant.weight));
+        let (all, whole) = (
+            beside.charged.iter().sum::<Duration>().as_secs_f64(),
+            weights().sum::<f64>(),
+        );
+        let shares = || beside.charged.iter().map(|time| time.as_secs_f64() / all);
+        let holds = weights()
+            .zip(shares())
+            .all(|(weight, share)| (share - weight / whole).abs() <= rules.share);
+        let join = |cells: Vec<String>| cells.join(" : ");
+        [
+            "   worker time, by the governor".into(),
+            join(weights().map(|weight| weight.to_string()).collect()),
+            "-".into(),
+            join(
+                weights()
+                    .zip(shares())
+                    .map(|(_, share)| format!("{:.2}", share * whole))
+                    .collect(),
+            ),
+            self.verdict(holds),
+        ]
+    }
+
+    fn suite(
+        &mut self,
+        windows: &[Window],
+        index: usize,
+        workers: usize,
+        rules: Rules,
+    ) -> Vec<Line> {
         let suite = &SUITES[index];
         let arms = [Arm::Tokio, Arm::Quotient];
         let [alone, beside] = [Company::Alone, Company::Beside].map(|company| {
@@ -179,16 +221,18 @@ impl Report {
             };
             let [tokio, quotient] = [0, 1].map(|arm| measure(promise, &alone[arm], &beside[arm]));
             // Not `>`: a ratio that is no number does not hold.
-            let holds = (quotient / promise.asked() - 1.0).abs() <= TOLERANCE;
-            self.holds &= holds;
+            let off = |ratio: f64| (ratio / promise.asked() - 1.0).abs();
+            let nearer = rules.nearer && off(quotient) < off(tokio);
+            let holds = off(quotient) <= rules.tolerance || nearer;
             lines.push([
                 what,
-                format!("{:.3} ± {:.0} %", promise.asked(), TOLERANCE * 100.0),
+                format!("{:.3} ± {:.0} %", promise.asked(), rules.tolerance * 100.0),
                 format!("{tokio:.3}"),
                 format!("{quotient:.3}"),
-                if holds { "PASS" } else { "FAIL" }.into(),
+                self.verdict(holds),
             ]);
         }
+        lines.push(self.worker_time(suite, &beside[1], rules));
         for (number, tenant) in suite.tenants.iter().enumerate() {
             for (place, load) in tenant.loads.iter().enumerate() {
                 let what = format!("   {}: {}", tenant.name, load.name);

@@ -8,6 +8,7 @@
 //! the ratio is too high, at most by the factor 1/(1 - H_alone/C). With queries of several milliseconds H_alone is
 //! 2-3 % of C: the report prints it.
 
+use crate::governed::Hosts;
 use crate::host::{Arm, Meter, TENANTS};
 use crate::machine::{Ticks, cpu_time};
 use crate::progress::Progress;
@@ -48,6 +49,9 @@ pub(crate) struct Sample {
     pub(crate) at: Instant,
     /// Of each tenant's queries.
     pub(crate) tenants: [Duration; TENANTS],
+    /// Worker time that the governor charged them with: the CPU time, what other programs took meanwhile, and the
+    /// queues between two steps.
+    pub(crate) charged: [Duration; TENANTS],
     /// Of the service's process.
     pub(crate) service: Duration,
     /// Of everything that runs here, where that is known.
@@ -79,10 +83,20 @@ impl Window {
 
     /// CPU time of each tenant's queries.
     pub(crate) fn tenants(&self) -> [Duration; TENANTS] {
+        self.grown(|sample| sample.tenants)
+    }
+
+    /// Worker time that the governor charged each tenant with.
+    pub(crate) fn charged(&self) -> [Duration; TENANTS] {
+        self.grown(|sample| sample.charged)
+    }
+
+    fn grown(&self, of: impl Fn(&Sample) -> [Duration; TENANTS]) -> [Duration; TENANTS] {
         let Some((first, last)) = self.ends() else {
             return [Duration::ZERO; TENANTS];
         };
-        std::array::from_fn(|tenant| last.tenants[tenant].saturating_sub(first.tenants[tenant]))
+        let (first, last) = (of(&first), of(&last));
+        std::array::from_fn(|tenant| last[tenant].saturating_sub(first[tenant]))
     }
 
     /// CPU time of both processes.
@@ -107,6 +121,7 @@ pub(crate) struct Stage {
     child: Child,
     stdin: Option<ChildStdin>,
     events: Receiver<Event>,
+    hosts: Hosts,
     meter: Arc<Meter>,
     workers: usize,
     interrupted: Arc<AtomicBool>,
@@ -119,6 +134,7 @@ impl Stage {
     /// When the child cannot be started or ends early.
     pub(crate) fn open(
         service: SocketAddr,
+        hosts: Hosts,
         meter: Arc<Meter>,
         workers: usize,
         interrupted: Arc<AtomicBool>,
@@ -149,11 +165,12 @@ impl Stage {
             child,
             stdin,
             events,
+            hosts,
             meter,
             workers,
             interrupted,
         };
-        match stage.wait(Duration::ZERO, |_| ())? {
+        match stage.wait(Duration::ZERO, || ())? {
             Event::Ready => Ok(stage),
             other => Err(Stopped::Clients(format!("`{other}` instead of `ready`"))),
         }
@@ -186,20 +203,20 @@ impl Stage {
         }
         let (mut opened, mut closed) = (None, false);
         loop {
-            let event = self.wait(command.warm_up + command.window, |sample| {
+            let event = self.wait(command.warm_up + command.window, || {
                 if opened.is_some() && !closed {
-                    window.samples.push(sample);
+                    window.samples.push(self.sample(command.suite));
                     progress.show(&window);
                 }
             })?;
             match event {
                 Event::Open(cpu) => {
                     opened = Some(cpu);
-                    window.samples.push(self.sample());
+                    window.samples.push(self.sample(command.suite));
                 }
                 Event::Close(cpu) => {
                     closed = true;
-                    window.samples.push(self.sample());
+                    window.samples.push(self.sample(command.suite));
                     window.clients = cpu.saturating_sub(opened.unwrap_or(cpu));
                 }
                 Event::Load(outcome) => window.loads.push(outcome),
@@ -212,17 +229,19 @@ impl Stage {
         Ok(window)
     }
 
-    fn sample(&self) -> Sample {
+    fn sample(&self, suite: usize) -> Sample {
+        let groups = SUITES[suite].tenants.iter().map(|tenant| tenant.name);
         Sample {
             at: Instant::now(),
             tenants: self.meter.read(),
+            charged: self.hosts.charged(groups),
             service: cpu_time(ClockId::ProcessCPUTime),
             machine: Ticks::read(self.workers),
         }
     }
 
-    /// The next event; samples go to `each` meanwhile.
-    fn wait(&self, expected: Duration, mut each: impl FnMut(Sample)) -> Result<Event, Stopped> {
+    /// The next event; `each` is called once per [`SAMPLE`] meanwhile.
+    fn wait(&self, expected: Duration, mut each: impl FnMut()) -> Result<Event, Stopped> {
         let start = Instant::now();
         while start.elapsed() < expected + PATIENCE {
             if self.interrupted.load(Relaxed) {
@@ -230,7 +249,7 @@ impl Stage {
             }
             match self.events.recv_timeout(SAMPLE) {
                 Ok(event) => return Ok(event),
-                Err(RecvTimeoutError::Timeout) => each(self.sample()),
+                Err(RecvTimeoutError::Timeout) => each(),
                 Err(RecvTimeoutError::Disconnected) => return Err(Stopped::Gone),
             }
         }

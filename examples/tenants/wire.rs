@@ -19,6 +19,8 @@ pub(crate) struct Command {
     pub(crate) warm_up: Duration,
     /// How long it is measured.
     pub(crate) window: Duration,
+    /// By how much the queries are smaller than their load says; at least 1.
+    pub(crate) shrink: u32,
 }
 
 /// Clients to service.
@@ -58,13 +60,17 @@ impl fmt::Display for Command {
             workers,
             warm_up,
             window,
+            shrink,
         } = self;
         let company = match company {
             Company::Alone => "alone",
             Company::Beside => "beside",
         };
         let (warm_up, window) = (warm_up.as_millis(), window.as_millis());
-        write!(f, "{arm} {suite} {company} {workers} {warm_up} {window}")
+        write!(
+            f,
+            "{arm} {suite} {company} {workers} {warm_up} {window} {shrink}"
+        )
     }
 }
 
@@ -84,6 +90,7 @@ impl FromStr for Command {
             workers: word(&mut words)?,
             warm_up: Duration::from_millis(word(&mut words)?),
             window: Duration::from_millis(word(&mut words)?),
+            shrink: word(&mut words)?,
         };
         Ok(command)
     }
