@@ -545,6 +545,15 @@ fn racing_threads_never_exceed_the_limit_and_end_at_zero() {
     }
 }
 
+/// Lets the other threads end also when an assertion fails on this one.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_limit_that_moves_under_load_holds_as_soon_as_the_surplus_has_left() {
     let (gate, room) = (gate(Some(6)), Room::default());
@@ -560,6 +569,7 @@ fn a_limit_that_moves_under_load_holds_as_soon_as_the_surplus_has_left() {
                 }
             });
         }
+        let _stop = StopOnDrop(&stop);
         for round in 0..300 {
             let limit = 1 + round % 6;
             assert!(gate.set_limit(A, Some(limit)));
@@ -571,7 +581,6 @@ fn a_limit_that_moves_under_load_holds_as_soon_as_the_surplus_has_left() {
                 assert!(running(&gate) <= limit);
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(running(&gate), 0);
     assert!(room.most.into_inner() <= 6);

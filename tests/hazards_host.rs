@@ -135,7 +135,7 @@ fn many_blocking_sections_at_once_all_end() {
         let total = governor
             .classify(&named(group))
             .unwrap()
-            .usage()
+            .stats()
             .tasks_total;
         assert_eq!(total as usize, TASKS / 2 * 6);
     }

@@ -135,7 +135,7 @@ impl Catalog {
         let before = self.snapshot();
         let next_id = draft.next_id();
         let done = run_all(&mut draft, statements, origin, &before);
-        if done.is_err() {
+        if done.is_err() && (draft.changed() || statements.len() > 1) {
             // The draft must say again what the snapshot says. Ids that the script drew were never seen.
             *draft = Draft::of(&before, next_id);
         }

@@ -82,7 +82,7 @@ fn clamp(group: &GroupSpec, key: Key, effect: &str) -> Notice {
         groups: vec![group.name.clone()],
         property: Some(key.name()),
         message: format!(
-            "{} of {} is {written}, more or less than this machine can give: {effect} in effect",
+            "{} of {} is kept as {written}, which this machine cannot give: {effect} in effect",
             key.name(),
             group.name
         ),

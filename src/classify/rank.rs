@@ -146,23 +146,6 @@ impl fmt::Display for Rule {
     }
 }
 
-/// StarRocks' numeric weight, which SHOW prints for orientation; it decides nothing here.
-///
-/// One per condition, plus 0.1 ÷ types and prefix ÷ 64, and 10 per database in place of the one.
-pub fn starrocks_weight(spec: &ClassifierSpec) -> f64 {
-    let one = |present: bool| f64::from(u8::from(present));
-    let types = spec.query_types.len() as f64;
-    one(spec.user.is_some())
-        + one(spec.role.is_some())
-        + one(spec.plan_cpu_cost_range.is_some())
-        + one(spec.plan_mem_cost_range.is_some())
-        + if types > 0.0 { 1.0 + 0.1 / types } else { 0.0 }
-        + spec.source_ip.map_or(0.0, |network| {
-            1.0 + f64::from(canonical(network).prefix_len()) / 64.0
-        })
-        + 10.0 * spec.dbs.len() as f64
-}
-
 /// The network as it is compared: masked, and IPv4 where it holds nothing but IPv4-mapped addresses.
 ///
 /// A wider IPv6 network holds no IPv4 address at all, `::/0` included.
@@ -181,47 +164,6 @@ pub fn canonical(network: IpNet) -> IpNet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
-
-    fn spec(network: &str) -> ClassifierSpec {
-        ClassifierSpec {
-            id: ClassifierId(1),
-            user: None,
-            role: None,
-            query_types: BTreeSet::new(),
-            source_ip: Some(network.parse().expect("a network")),
-            dbs: BTreeSet::new(),
-            plan_cpu_cost_range: None,
-            plan_mem_cost_range: None,
-        }
-    }
-
-    #[test]
-    fn starrocks_reference_weights_come_out() {
-        use crate::catalog::classifier::{CostRange, QueryType};
-        for length in 0..=32u8 {
-            let weight = starrocks_weight(&spec(&format!("192.168.0.1/{length}")));
-            assert_eq!(weight, 1.0 + f64::from(length) / 64.0);
-        }
-        let mut full = spec("10.0.0.0/24");
-        full.user = Some("u".into());
-        full.role = Some("r".into());
-        full.query_types = [QueryType::Insert].into();
-        assert!((starrocks_weight(&full) - 4.475).abs() < 1e-9);
-        full.role = None;
-        assert!((starrocks_weight(&full) - 3.475).abs() < 1e-9);
-        let mut costs = spec("10.0.0.0/24");
-        costs.source_ip = None;
-        let range = CostRange { min: 0.0, max: 1.0 };
-        costs.user = Some("u".into());
-        costs.plan_cpu_cost_range = Some(range);
-        costs.plan_mem_cost_range = Some(range);
-        assert_eq!(starrocks_weight(&costs), 3.0);
-        let mut dbs = spec("10.0.0.0/24");
-        dbs.source_ip = None;
-        dbs.dbs = ["a".to_owned(), "b".to_owned()].into();
-        assert_eq!(starrocks_weight(&dbs), 20.0);
-    }
 
     #[test]
     fn a_mapped_network_is_an_ipv4_network() {

@@ -179,7 +179,7 @@ impl JoinError {
     pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
         match self.try_into_panic() {
             Ok(payload) => payload,
-            Err(_) => panic!("`JoinError` reason is not a panic."),
+            Err(error) => panic!("`JoinError` reason is not a panic.: {error:?}"),
         }
     }
 

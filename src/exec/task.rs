@@ -339,9 +339,14 @@ where
         match polled {
             Ok(Poll::Pending) => self.wait(worker, cx),
             Ok(Poll::Ready(output)) => {
-                let swallowed = self.as_mut().drop_future();
-                contain(|| drop(swallowed));
-                Step::End(Ok(output))
+                // As tokio: a destructor that panics costs the task its output.
+                Step::End(match self.as_mut().drop_future() {
+                    None => Ok(output),
+                    Some(payload) => {
+                        contain(|| drop(output));
+                        Err(JoinError::panic(self.cell.id, payload))
+                    }
+                })
             }
             Err(payload) => {
                 let swallowed = self.as_mut().drop_future();

@@ -32,6 +32,15 @@ pub struct Refusal {
     pub applied: usize,
 }
 
+/// The beginning of a text: a message is for reading, the whole text is in the field.
+fn short(text: &str) -> String {
+    const SHOWN: usize = 80;
+    match text.char_indices().nth(SHOWN) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}
+
 /// What is wrong with a statement.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -67,13 +76,13 @@ pub enum SqlErrorKind {
         expected: String,
     },
     /// A name of a group that breaks the rule for names.
-    #[error("{name:?} is not a name for a resource group")]
+    #[error("{:?} is not a name for a resource group", short(name))]
     BadName {
         /// The name.
         name: String,
     },
     /// A classifier's condition with an operator that does not exist.
-    #[error("the condition on '{key}' cannot use {operator}")]
+    #[error("the condition on '{}' cannot use {operator}", short(key))]
     IllegalOperator {
         /// The condition's key.
         key: String,
@@ -81,7 +90,10 @@ pub enum SqlErrorKind {
         operator: String,
     },
     /// A classifier's condition whose value is not a quoted text.
-    #[error("the condition on '{key}' compares with {found}, not with a quoted text")]
+    #[error(
+        "the condition on '{}' compares with {found}, not with a quoted text",
+        short(key)
+    )]
     IllegalOperand {
         /// The condition's key.
         key: String,
@@ -101,13 +113,13 @@ pub enum SqlErrorKind {
         key: String,
     },
     /// A property that does not exist.
-    #[error("unknown property '{key}'")]
+    #[error("unknown property '{}'", short(key))]
     UnknownProperty {
         /// The key.
         key: String,
     },
     /// A classifier's key that does not exist.
-    #[error("unknown classifier key '{key}'")]
+    #[error("unknown classifier key '{}'", short(key))]
     UnknownClassifierKey {
         /// The key.
         key: String,
@@ -119,7 +131,7 @@ pub enum SqlErrorKind {
         key: String,
     },
     /// A value of the wrong type or outside the range.
-    #[error("'{key}' cannot be {value:?}: {why}")]
+    #[error("'{key}' cannot be {:?}: {why}", short(value))]
     BadValue {
         /// The property or classifier key.
         key: String,
@@ -129,7 +141,7 @@ pub enum SqlErrorKind {
         why: String,
     },
     /// A value that is right in itself but more than this machine has.
-    #[error("'{key}' cannot be {value:?}: {why}")]
+    #[error("'{key}' cannot be {:?}: {why}", short(value))]
     BeyondMachine {
         /// The property.
         key: &'static str,

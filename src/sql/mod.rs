@@ -34,6 +34,7 @@ mod output;
 mod parser;
 mod picture;
 mod render;
+mod scan;
 mod span;
 pub mod suggest;
 mod token;
@@ -43,8 +44,8 @@ pub use ast::Statement;
 pub use error::{Refusal, SqlError, SqlErrorKind};
 pub use output::{Notice, NoticeKind, Output, Value};
 pub use render::{Name, Quoted};
+pub use scan::Caps;
 pub use span::{Span, Spanned};
-pub use token::Caps;
 
 /// Reads a script from a client: statements separated by semicolons, at most 1 MiB each and 16 MiB together.
 ///
@@ -60,7 +61,7 @@ pub fn parse(script: &str) -> Result<Vec<Statement>, SqlError> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_within(script: &str, caps: Caps) -> Result<Vec<Statement>, SqlError> {
-    token::split(script, caps)?
+    scan::split(script, caps)?
         .iter()
         .enumerate()
         .map(|(i, piece)| parser::statement(piece).map_err(|e| e.at_statement(i + 1, 0)))

@@ -73,9 +73,10 @@ fn window(line: &str, column: usize, length: usize) -> (String, usize, usize) {
     (text, indent, carets)
 }
 
-/// A message is one line, whatever the name in it was.
+/// A message is one line of bounded length, whatever the name in it was.
 fn one_line(text: &str) -> String {
     text.chars()
+        .take(8 * WIDTH)
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }

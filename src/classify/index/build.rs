@@ -12,6 +12,9 @@ use crate::catalog::classifier::ClassifierSpec;
 
 /// A list this short is faster read than divided: half a dozen rules are what one more edge costs.
 const SHORT: usize = 6;
+/// A rule that lists more databases than this is copied below each of them only where they are rare, so that
+/// long lists of common names do not multiply: the copies of all rules together then stay in the order of the text.
+const COPIES: usize = 32;
 
 pub(super) fn compile<'a>(catalog: impl IntoIterator<Item = Input<'a>>) -> Index {
     let mut inputs: Vec<(Rank, Input<'a>)> = catalog
@@ -134,15 +137,14 @@ impl Index {
             }
             let all = rules.len();
             for rule in rules {
-                // What a rule costs below a condition is the length of the lists that it makes longer. Databases
-                // that cost more than this one list (long lists of common names) are not worth the copies.
+                // What a rule costs below a condition is the length of the lists that it makes longer.
                 let rarest = self
                     .conditions(&rule, left)
                     .map(|(kind, symbols)| {
                         let lists = symbols.iter().filter_map(|symbol| uses.get(symbol));
                         (lists.sum::<usize>(), kind, symbols)
                     })
-                    .filter(|&(cost, _, _)| cost <= all)
+                    .filter(|&(cost, _, symbols)| symbols.len() <= COPIES || cost <= all)
                     .min_by_key(|&(cost, _, _)| cost)
                     .map(|(_, kind, symbols)| (kind, symbols));
                 match rarest {
@@ -197,5 +199,92 @@ impl Index {
         .filter(move |(kind, symbols)| {
             left & kind != 0 && symbols.first().is_some_and(|&symbol| symbol != NONE)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unit::{ClassifierId, GroupId};
+    use std::collections::BTreeSet;
+
+    /// The lengths of a catalog's lists, longest first.
+    fn lists(count: u64, spec: impl Fn(&mut ClassifierSpec, u64)) -> Vec<u32> {
+        let specs: Vec<ClassifierSpec> = (0..count)
+            .map(|n| {
+                let mut one = ClassifierSpec {
+                    id: ClassifierId(n),
+                    user: None,
+                    role: None,
+                    query_types: BTreeSet::new(),
+                    source_ip: None,
+                    dbs: BTreeSet::new(),
+                    plan_cpu_cost_range: None,
+                    plan_mem_cost_range: None,
+                };
+                spec(&mut one, n);
+                one
+            })
+            .collect();
+        let index = compile(specs.iter().map(|classifier| Input {
+            group: GroupId(1),
+            short_query: false,
+            classifier,
+        }));
+        assert_eq!(index.len(), specs.len());
+        let mut lists: Vec<u32> = index
+            .nodes
+            .iter()
+            .map(|node| node.end - node.first)
+            .collect();
+        lists.sort_by_key(|&length| std::cmp::Reverse(length));
+        lists
+    }
+
+    #[test]
+    fn common_conditions_are_divided_until_lists_are_short() {
+        // Every user, role, database and network alone is common: 1 000 of 10 000 have it.
+        let grid = lists(10_000, |spec, n| {
+            let digit = |place: u32| n / 10_u64.pow(place) % 10;
+            spec.user = Some(format!("u{}", digit(0)));
+            spec.role = Some(format!("r{}", digit(1)));
+            spec.dbs = [format!("d{}", digit(2))].into();
+            spec.source_ip = format!("10.{}.0.0/16", digit(3)).parse().ok();
+        });
+        assert!(grid[0] <= SHORT as u32, "{}", grid[0]);
+        let one_user = lists(10_000, |spec, n| {
+            spec.user = Some("app".to_owned());
+            spec.dbs = [format!("d{n}")].into();
+        });
+        assert!(one_user[0] <= SHORT as u32, "{}", one_user[0]);
+        let nested = lists(33, |spec, n| {
+            spec.source_ip = format!("10.0.0.0/{n}").parse().ok();
+        });
+        assert!(nested[0] <= SHORT as u32, "{}", nested[0]);
+    }
+
+    #[test]
+    fn a_database_that_is_in_every_classifier_does_not_keep_them_together() {
+        let lists = lists(1_000, |spec, n| {
+            spec.dbs = [format!("d{n}"), "common".to_owned()].into();
+        });
+        assert_eq!(
+            lists[0], 1_000,
+            "who asks for `common` alone meets them all"
+        );
+        assert_eq!(lists[1], 1, "whoever states another database does not");
+    }
+
+    #[test]
+    fn long_lists_of_common_databases_are_not_copied() {
+        let names: BTreeSet<String> = (0..200).map(|n| format!("d{n}")).collect();
+        let all = lists(300, |spec, n| {
+            spec.dbs = names.clone();
+            spec.plan_cpu_cost_range = Some(crate::catalog::classifier::CostRange {
+                min: n as f64,
+                max: n as f64 + 1.0,
+            });
+        });
+        assert_eq!(all, [300], "one list of each, instead of 200 of each");
     }
 }

@@ -1,0 +1,146 @@
+//! Statements: keywords in their order.
+//!
+//! Pure.
+
+use super::{ASSIGNMENT, EXAMPLE, Parsed, Parser};
+use crate::sql::ast::*;
+
+impl Parser<'_> {
+    pub(super) fn statement(&mut self) -> Parsed<Statement> {
+        if self.keyword("CREATE") {
+            self.create()
+        } else if self.keyword("ALTER") {
+            self.alter()
+        } else if self.keyword("DROP") {
+            self.resource_group()?;
+            let if_exists = self.keyword("IF");
+            if if_exists {
+                self.expect("EXISTS")?;
+            }
+            let name = self.name()?;
+            Ok(Statement::DropGroup(DropGroup { if_exists, name }))
+        } else if self.keyword("SHOW") {
+            self.show()
+        } else {
+            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW"], EXAMPLE))
+        }
+    }
+
+    fn create(&mut self) -> Parsed<Statement> {
+        if self.peek_keyword("OR") {
+            return Err(self.unexpected(
+                &["RESOURCE"],
+                "OR REPLACE stands before the name: CREATE RESOURCE GROUP OR REPLACE etl ..",
+            ));
+        }
+        self.resource_group()?;
+        let if_not_exists = self.keyword("IF");
+        if if_not_exists {
+            self.expect("NOT")?;
+            self.expect("EXISTS")?;
+        }
+        let or_replace = self.keyword("OR");
+        if or_replace {
+            self.expect("REPLACE")?;
+        }
+        if self.peek_keyword("IF") {
+            let hint = "IF NOT EXISTS stands before OR REPLACE; a group of this name is `if`";
+            return Err(self.unexpected(&[], hint));
+        }
+        let name = self.name()?;
+        let classifiers = if self.keyword("TO") {
+            self.classifiers()?
+        } else {
+            Vec::new()
+        };
+        if !self.keyword("WITH") {
+            let expected: &[&str] = if classifiers.is_empty() {
+                &["TO", "WITH"]
+            } else {
+                &[",", "WITH"]
+            };
+            return Err(self.unexpected(expected, ASSIGNMENT));
+        }
+        let properties = self.assignments()?;
+        Ok(Statement::CreateGroup(CreateGroup {
+            if_not_exists,
+            or_replace,
+            name,
+            classifiers,
+            properties,
+        }))
+    }
+
+    fn alter(&mut self) -> Parsed<Statement> {
+        self.resource_group()?;
+        let name = self.name()?;
+        let action = if self.keyword("ADD") {
+            AlterAction::Add(self.classifiers()?)
+        } else if self.keyword("WITH") {
+            AlterAction::With(self.assignments()?)
+        } else if self.keyword("DROP") {
+            if self.keyword("ALL") {
+                AlterAction::DropAll
+            } else {
+                AlterAction::Drop(self.ids()?)
+            }
+        } else {
+            let hint = "one change per statement, for example ALTER RESOURCE GROUP etl WITH ('concurrency_limit'='4')";
+            return Err(self.unexpected(&["ADD", "DROP", "WITH"], hint));
+        };
+        Ok(Statement::AlterGroup(AlterGroup { name, action }))
+    }
+
+    fn show(&mut self) -> Parsed<Statement> {
+        if self.keyword("CREATE") {
+            self.resource_group()?;
+            return Ok(Statement::ShowCreateGroup(self.name()?));
+        }
+        if self.keyword("USAGE") {
+            self.expect("RESOURCE")?;
+            return Ok(Statement::ShowUsage(if self.keyword("GROUPS") {
+                None
+            } else {
+                self.groups_or_group()?;
+                Some(self.name()?)
+            }));
+        }
+        let verbose = self.keyword("VERBOSE");
+        if !self.keyword("RESOURCE") {
+            let expected: &[&str] = if verbose {
+                &["RESOURCE"]
+            } else {
+                &["RESOURCE", "VERBOSE", "CREATE", "USAGE"]
+            };
+            return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));
+        }
+        let which = if self.keyword("GROUPS") {
+            let all = self.keyword("ALL");
+            let like = if self.keyword("LIKE") {
+                Some(self.quoted("a pattern in quotes", "for example LIKE 'etl%'")?)
+            } else {
+                None
+            };
+            Which::Many { all, like }
+        } else {
+            self.groups_or_group()?;
+            Which::One(self.name()?)
+        };
+        Ok(Statement::ShowGroups(ShowGroups { verbose, which }))
+    }
+
+    fn groups_or_group(&mut self) -> Parsed<()> {
+        if self.keyword("GROUP") {
+            return Ok(());
+        }
+        Err(self.unexpected(
+            &["GROUPS", "GROUP"],
+            "for example SHOW RESOURCE GROUPS ALL, or SHOW RESOURCE GROUP etl",
+        ))
+    }
+
+    fn resource_group(&mut self) -> Parsed<()> {
+        self.expect("RESOURCE")?;
+        self.expect("GROUP")
+    }
+}
