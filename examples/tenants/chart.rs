@@ -94,11 +94,13 @@ fn draw_panel(
                 .map(|(at, shares)| (*at, shares[..=tenant].iter().sum::<f64>()));
             chart.draw_series(AreaSeries::new(sums, 0.0, COLORS[tenant].filled()))?;
         }
-        if window.company == Company::Beside {
-            let label = ("sans-serif", 13)
-                .into_font()
-                .color(&WHITE)
-                .pos(Pos::new(HPos::Center, VPos::Center));
+        let label = ("sans-serif", 13)
+            .into_font()
+            .color(&WHITE)
+            .pos(Pos::new(HPos::Center, VPos::Center));
+        if window.company == Company::Alone {
+            chart.draw_series([Text::new("alone", ((begin + end) / 2.0, LABEL), label)])?;
+        } else {
             let all: u32 = tenants.iter().map(|tenant| tenant.weight).sum();
             let given = window.tenants().map(|time| time.as_secs_f64());
             let (mut asked, mut below) = (0.0, 0.0);

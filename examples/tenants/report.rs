@@ -133,6 +133,8 @@ pub(crate) struct Report {
     /// By suite.
     lines: Vec<Vec<Line>>,
     holds: bool,
+    /// The most that other programs took of the CPU in a suite under Quotient, in percent.
+    disturbed: f64,
 }
 
 impl Report {
@@ -140,6 +142,7 @@ impl Report {
         let mut report = Report {
             lines: Vec::new(),
             holds: true,
+            disturbed: 0.0,
         };
         for &suite in suites {
             let lines = report.suite(windows, suite, workers, rules);
@@ -203,6 +206,7 @@ impl Report {
                 )
             })
         });
+        self.disturbed = self.disturbed.max(beside[1].used()[1]);
         let both = |cell: &dyn Fn(usize) -> String| [cell(0), cell(1)];
         let info = |what: String, [tokio, quotient]: [String; 2]| {
             [what, String::new(), tokio, quotient, String::new()]
@@ -265,8 +269,16 @@ impl Report {
     }
 }
 
-const FOOT: &str = "Of each load: queries/s, p50 and p99 in ms, as its clients saw them.
-Beside ÷ alone is per second of CPU that other programs left.";
+const FOOT: &str = "Of each load: queries/s, p50 and p99 in ms, as its clients saw them. All clients of a load always wait for an
+answer, so latency is their number ÷ queries/s: a tenant that gets less also waits longer.
+tokio takes turns among all queries, and small ones are done sooner. Quotient takes turns among groups, by weight;
+within a group older queries go first until they have used 200 ms. Its p99 is close to p50, and a small query waits
+for the large ones before it in its own group (2: analysts), but not for those of others (2: dashboards).
+Beside ÷ alone is per second of CPU that other programs left. CPU outside the groups: HTTP, clients, the governor.
+";
+
+/// Above this, in percent of the CPU, other programs may be why a promise did not hold.
+const DISTURBED: f64 = 10.0;
 
 const HEAD: [&str; 5] = ["", "asked", "tokio", "Quotient", ""];
 
@@ -302,6 +314,14 @@ impl fmt::Display for Report {
                 .try_for_each(|cells| row(cells.each_ref().map(String::as_str)))?;
         }
         row([&rule, "", "", "", ""])?;
-        writeln!(f, "{FOOT}")
+        f.write_str(FOOT)?;
+        if !self.holds && self.disturbed > DISTURBED {
+            writeln!(
+                f,
+                "Other programs took up to {:.0} % of the CPU, also in the middle of queries; worker time passes meanwhile.",
+                self.disturbed
+            )?;
+        }
+        Ok(())
     }
 }
