@@ -208,7 +208,7 @@ fn run(options: &Options) -> Result<bool, String> {
     println!("{report}");
     chart::draw(&windows, &options.suites, &options.svg)
         .map_err(|error| format!("{}: {error}", options.svg.display()))?;
-    println!("\nCPU shares over time: {}", options.svg.display());
+    println!("CPU shares over time: {}", options.svg.display());
     Ok(report.holds())
 }
 
