@@ -27,6 +27,11 @@ pub(super) fn in_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
     WORKER.set(worker, f)
 }
 
+/// Whether this thread is inside a worker's run loop.
+pub(super) fn on_worker() -> bool {
+    WORKER.is_set()
+}
+
 /// Calls `f` with this thread's worker, if it is one and inside its run loop.
 #[inline]
 pub(super) fn worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {

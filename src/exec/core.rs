@@ -4,6 +4,7 @@
 //! group gets its first task; nothing global is touched per poll.
 
 use super::account::Account;
+use super::context;
 use super::group::Group;
 use super::join::Cause;
 use super::sleepers::Sleepers;
@@ -49,7 +50,7 @@ pub struct Core {
     /// Groups in the level-1 queue; a mirror of what the lock protects.
     queued_groups: CachePadded<AtomicUsize>,
     pub(super) sleepers: CachePadded<Sleepers>,
-    seats: Box<[CachePadded<Seat>]>,
+    seats: Box<[Arc<CachePadded<Seat>>]>,
     accounts: Mutex<Slab<Weak<Account>>>,
     /// Slots whose groups are gone, to be freed when the lock is taken next.
     graves: Mutex<Vec<Slot>>,
@@ -163,7 +164,7 @@ impl Core {
             sleepers: CachePadded::new(Sleepers::new()),
             seats: rings
                 .iter()
-                .map(|ring| CachePadded::new(Seat::new(ring.stealer())))
+                .map(|ring| Arc::new(CachePadded::new(Seat::new(ring.stealer()))))
                 .collect(),
             accounts: Mutex::default(),
             graves: Mutex::default(),
@@ -197,7 +198,7 @@ impl Core {
         &self.config
     }
 
-    pub(super) fn seat(&self, worker: usize) -> &Seat {
+    pub(super) fn seat(&self, worker: usize) -> &Arc<CachePadded<Seat>> {
         &self.seats[worker]
     }
 
@@ -283,9 +284,11 @@ impl Core {
     #[cold]
     fn wake(&self, worker: usize) {
         self.seats[worker].waker.wake();
-        // A driver woken from inside a poll lands in tokio's LIFO slot, which no other thread may take
-        // before that poll ends. An empty task displaces it into the queue that they do take from.
+        // A driver woken from inside a poll of ours lands in tokio's LIFO slot, which no other thread may take
+        // before that poll ends. An empty task displaces it into the queue that they do take from. Woken from
+        // elsewhere it is in the right place already: it runs next on this very thread.
         if self.config.displace
+            && context::on_worker()
             && let Ok(handle) = tokio::runtime::Handle::try_current()
         {
             drop(handle.spawn(async {}));

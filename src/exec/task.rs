@@ -86,6 +86,8 @@ pub(super) struct Cell<S: ?Sized> {
     ticket: AtomicU64,
     /// When it became ready last.
     queued_at: AtomicU64,
+    /// Whether it belongs to a query: known here to spare the way to the account on every poll.
+    in_query: bool,
     /// Its own CPU time; only kept for tasks without a query.
     cpu: AtomicU64,
     slot: S,
@@ -124,20 +126,18 @@ impl<S: ?Sized> Cell<S> {
     fn must_end(&self, worker: &Worker) -> bool {
         self.state.load(Relaxed) & ABORT != 0
             || worker.is_cancelling()
-            || (self.account.query().is_some() && self.account.is_killed())
+            || (self.in_query && self.account.is_killed())
     }
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.
     fn charge(&self, took: Nanos) -> Nanos {
-        match self.account.query() {
-            Some(_) => self.account.charge(took),
-            None => {
-                // Only the worker that polls the task writes this.
-                let cpu = self.cpu.load(Relaxed) + took.0;
-                self.cpu.store(cpu, Relaxed);
-                Nanos(cpu)
-            }
+        if self.in_query {
+            return self.account.charge(took);
         }
+        // Only the worker that polls the task writes this.
+        let cpu = self.cpu.load(Relaxed) + took.0;
+        self.cpu.store(cpu, Relaxed);
+        Nanos(cpu)
     }
 
     /// Why a task that is being cancelled is: the executor's reason, or none for a plain abort.
@@ -166,6 +166,7 @@ impl<T> Cell<Outcome<T>> {
     fn new(account: Arc<Account>) -> Cell<Outcome<T>> {
         Cell {
             id: Id::next(),
+            in_query: account.query().is_some(),
             account,
             state: AtomicU8::new(0),
             ticket: AtomicU64::new(0),
@@ -321,19 +322,18 @@ where
         let this = self.as_mut().project();
         let mut future = this.future;
         let polled = context::in_task(this.scope, || {
-            // The guard gives back on drop what the poll uses of tokio's budget, so that every poll of every
-            // task gets a full one although tokio sees only the driver.
-            let budget = coop::poll_proceed(cx);
             let polled = catch_unwind(AssertUnwindSafe(|| match future.as_mut().as_pin_mut() {
                 Some(future) => future.poll(cx),
                 None => Poll::Pending,
             }));
-            if matches!(polled, Ok(Poll::Pending)) && !coop::has_budget_remaining() {
+            if !coop::has_budget_remaining() {
                 // A spent budget defers the wake-up until the driver has returned to tokio; the group would
                 // look idle meanwhile. The task is ready: queue it now.
-                cx.waker().wake_by_ref();
+                if matches!(polled, Ok(Poll::Pending)) {
+                    cx.waker().wake_by_ref();
+                }
+                worker.spent();
             }
-            drop(budget);
             polled
         });
         match polled {
@@ -566,7 +566,6 @@ fn make_ready(runnable: Runnable, yielded: bool) {
             _ => {
                 // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
                 let group = meta.cell.account.group.clone();
-                meta.cell.queued(group.core.clock().now());
                 group.push(runnable);
             }
         }

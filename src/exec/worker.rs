@@ -11,7 +11,7 @@
 //! 4. Whatever is given back or left behind is followed by a notify if anybody sleeps.
 
 use super::context;
-use super::core::{Core, Sched};
+use super::core::{Core, Sched, Seat};
 use super::group::Group;
 use super::tally::Tally;
 use super::task::Runnable;
@@ -20,9 +20,12 @@ use crate::sched::feedback::{LEVELS, Turn, level_end, level_of};
 use crate::sched::{MAX_BATCH, batch};
 use crate::unit::Nanos;
 use crossbeam_deque::{Steal, Worker as Ring};
+use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
+use tokio::task::coop::{self, RestoreOnPending};
 
 /// Why a worker returned to its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,7 @@ const NOBODY: u64 = u64::MAX;
 pub struct Worker {
     core: Arc<Core>,
     index: usize,
+    seat: Arc<CachePadded<Seat>>,
     ring: Ring<Runnable>,
     /// How many tasks at the front of the ring have not been polled since they were fetched.
     fresh: Cell<usize>,
@@ -66,6 +70,8 @@ pub struct Worker {
     /// The host has had its look since a group last ran dry while behind.
     looked: Cell<bool>,
     searching: Cell<bool>,
+    /// The last poll used up tokio's cooperative budget.
+    spent: Cell<bool>,
     cancelling: Cell<bool>,
     now: Cell<Nanos>,
     slice_began: Cell<Nanos>,
@@ -75,6 +81,28 @@ pub struct Worker {
     batch: RefCell<Vec<Runnable>>,
     /// References dropped outside of the scheduler's lock.
     discard: RefCell<Vec<Arc<Group>>>,
+}
+
+/// tokio's cooperative budget, which its driver task has once and our tasks need again and again.
+///
+/// The guard of `poll_proceed` restores on drop what the budget was when it was made. Held across polls and
+/// renewed when the budget is spent, it lets every task use up a whole one, at a price of nothing per poll.
+struct Budget(Option<RestoreOnPending>);
+
+impl Budget {
+    fn new() -> Budget {
+        let mut nobody = Context::from_waker(Waker::noop());
+        match coop::poll_proceed(&mut nobody) {
+            Poll::Ready(guard) => Budget(Some(guard)),
+            // Spent before we came; the host gives the driver a new one when it returns.
+            Poll::Pending => Budget(None),
+        }
+    }
+
+    fn renew(&mut self) {
+        self.0 = None;
+        *self = Budget::new();
+    }
 }
 
 enum Next {
@@ -88,6 +116,7 @@ enum Next {
 impl Worker {
     pub(super) fn new(core: Arc<Core>, index: usize, ring: Ring<Runnable>) -> Worker {
         Worker {
+            seat: core.seat(index).clone(),
             core,
             index,
             ring,
@@ -104,6 +133,7 @@ impl Worker {
             dry: Cell::new(false),
             looked: Cell::new(false),
             searching: Cell::new(false),
+            spent: Cell::new(false),
             cancelling: Cell::new(false),
             now: Cell::new(Nanos::ZERO),
             slice_began: Cell::new(Nanos::ZERO),
@@ -147,8 +177,9 @@ impl Worker {
     }
 
     fn run_slice(&self, slice: Slice) {
-        let seat = self.core.seat(self.index);
+        let seat = &**self.seat;
         let mut polls = 0;
+        let mut budget = Budget::new();
         loop {
             let Some(task) = self.next_task() else {
                 self.dry.set(true);
@@ -157,11 +188,15 @@ impl Worker {
             seat.poll_start.store(self.now.get().0.max(1), Relaxed);
             task.run();
             polls += 1;
+            if self.spent.take() {
+                budget.renew();
+            }
             let over = self.now.get() >= slice.end || seat.preempt.load(Relaxed);
             if over || self.outgrown.get() || polls >= POLLS_MAX {
                 break;
             }
         }
+        drop(budget);
         seat.poll_start.store(0, Relaxed);
         let path = if slice.solo {
             &seat.polls_fast
@@ -174,7 +209,7 @@ impl Worker {
     /// The next task of the served group: the one woken last, then the ring, then the group's queue, then
     /// what other workers hold.
     fn next_task(&self) -> Option<Runnable> {
-        let seat = self.core.seat(self.index);
+        let seat = &**self.seat;
         if seat.has_lifo()
             && self.lifo_streak.get() < LIFO_MAX
             && let Some(task) = seat.take_lifo()
@@ -325,7 +360,7 @@ impl Worker {
     }
 
     fn holds_tasks(&self) -> bool {
-        !self.ring.is_empty() || self.core.seat(self.index).has_lifo()
+        !self.ring.is_empty() || self.seat.has_lifo()
     }
 
     /// Ends the running slice, if any, and begins the next one.
@@ -377,7 +412,7 @@ impl Worker {
         self.polls.set(self.tally.polls.get());
         group.learn(self.polls.get(), given);
         self.tally.pour(given, &group.counters);
-        let seat = self.core.seat(self.index);
+        let seat = &**self.seat;
         seat.busy.store(seat.busy.load(Relaxed) + given.0, Relaxed);
         let keep = self.solo.get()
             && !self.outgrown.get()
@@ -414,10 +449,7 @@ impl Worker {
             put += 1;
         }
         // The one woken last was to run next: before the others.
-        while let Some(task) = batch
-            .pop()
-            .or_else(|| self.core.seat(self.index).take_lifo())
-        {
+        while let Some(task) = batch.pop().or_else(|| self.seat.take_lifo()) {
             let (stream, cpu) = task.metadata().place();
             queue.push_front(stream, cpu, task);
             put += 1;
@@ -499,7 +531,7 @@ impl Worker {
             self.give_back(last, now);
             last.expose();
         }
-        let seat = self.core.seat(self.index);
+        let seat = &**self.seat;
         seat.preempt.store(false, Relaxed);
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
@@ -537,7 +569,7 @@ impl Worker {
         if self.searching.take() {
             self.core.sleepers.stop_searching();
         }
-        let seat = self.core.seat(self.index);
+        let seat = &**self.seat;
         seat.serving.store(0, Relaxed);
         self.core.sleepers.enter(self.index);
         if self.core.queued_groups() > 0 || self.core.is_over() {
@@ -555,7 +587,7 @@ impl Worker {
 
     /// Registers how to wake the worker.
     pub fn register(&self, waker: &std::task::Waker) {
-        self.core.seat(self.index).waker.register(waker);
+        self.seat.waker.register(waker);
     }
 
     /// The host gives the worker up without [`Exit::Stop`]: the runtime under it is being dropped. Its tasks
@@ -585,7 +617,7 @@ impl Worker {
         let group = self.group.borrow();
         if let Some(group) = group.as_deref() {
             self.give_back(group, self.now.get());
-            self.core.seat(self.index).serving.store(0, Relaxed);
+            self.seat.serving.store(0, Relaxed);
             if group.ready() > 0 {
                 group.expose();
             }
@@ -615,6 +647,11 @@ impl Worker {
         took
     }
 
+    /// That poll used up the cooperative budget.
+    pub(super) fn spent(&self) {
+        self.spent.set(true);
+    }
+
     /// That poll was the drop of a cancelled future.
     pub(super) fn dropped(&self, took: Nanos) {
         self.tally.dropped.set(self.tally.dropped.get() + took.0);
@@ -642,7 +679,7 @@ impl Worker {
     /// otherwise it is probably warm with what the running task just did, so it goes first.
     #[inline]
     pub(super) fn push(&self, task: Runnable, yielded: bool) {
-        let seat = self.core.seat(self.index);
+        let seat = &**self.seat;
         task.metadata().cell.queued(self.now.get());
         if yielded {
             self.ring.push(task);
