@@ -48,6 +48,7 @@ impl Worker {
     pub fn awake(&self) {
         self.searching.set(self.core.sleepers.leave(self.index));
         self.core.watchdog().rouse();
+        self.stolen.awake(self.core.clock().now());
     }
 
     /// Registers how to wake the worker.

@@ -58,6 +58,7 @@ impl Worker {
             return;
         };
         let given = now.since(self.slice_began.get());
+        self.stolen.refresh(now);
         self.polls.set(self.tally.polls.get());
         group.learn(self.polls.get(), given);
         self.tally.pour(given, &group.counters);
@@ -92,7 +93,10 @@ impl Worker {
             sched.fair.wake(group.slot, now, false);
         }
         if self.serving.replace(false)
-            && let Some(charge) = sched.fair.stop(self.index, now, self.polls.get())
+            && let Some(charge) =
+                sched
+                    .fair
+                    .stop(self.index, now.since(self.lost.take()), self.polls.get())
         {
             sched.ledger.give(charge.group, charge.given);
         }
