@@ -17,7 +17,8 @@ use crate::exec::sleepers::Sleepers;
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
 use crate::sched::entitle::{Demand, Ledger};
-use crate::sched::fair::{Fair, Slot};
+use crate::sched::fair::Slot;
+use crate::sched::trace::{Recorder, Trace};
 use crate::sched::{self};
 use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
@@ -41,6 +42,8 @@ pub struct Config {
     pub clock: Clock,
     /// Whether a worker woken from inside a task could get stuck behind it (tokio's multi-thread scheduler).
     pub displace: bool,
+    /// Whether every call of the level-1 scheduler is recorded.
+    pub record: bool,
     /// Whether a thread watches for tasks that wait behind long polls.
     pub watchdog: bool,
 }
@@ -65,7 +68,7 @@ pub struct Core {
 
 /// What the scheduler's lock protects.
 pub(super) struct Sched {
-    pub(super) fair: Fair,
+    pub(super) fair: Recorder,
     pub(super) ledger: Ledger,
     groups: Vec<Weak<Group>>,
     demands: Vec<(Slot, Demand)>,
@@ -79,7 +82,11 @@ impl Core {
             .map(|_| crossbeam_deque::Worker::new_fifo())
             .collect();
         let sched = Sched {
-            fair: Fair::new(config.policy, workers),
+            fair: if config.record {
+                Recorder::recording(config.policy, workers)
+            } else {
+                Recorder::silent(config.policy, workers)
+            },
             ledger: Ledger::new(workers, Nanos::from_secs(1)),
             groups: Vec::new(),
             demands: Vec::new(),
@@ -225,6 +232,11 @@ impl Core {
         for worker in self.sleepers.take_all() {
             self.seats[worker].waker.wake();
         }
+    }
+
+    /// Ends the recording of the level-1 scheduler's calls; none if there was none.
+    pub fn take_trace(&self) -> Option<Trace> {
+        self.sched.lock().fair.finish()
     }
 
     pub(super) fn watchdog(&self) -> &Watchdog {

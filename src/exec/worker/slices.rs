@@ -20,7 +20,7 @@ impl Worker {
         let mut sched = self.core.sched.lock();
         self.stop(&mut sched, now);
         self.core.sample(&mut sched, now, &mut discard);
-        let next = if self.must_look(&sched) {
+        let next = if self.must_look(&mut sched) {
             Next::Look
         } else {
             self.pick(&mut sched, now, &mut discard)
@@ -104,7 +104,7 @@ impl Worker {
 
     /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that
     /// ran dry while it is behind gets that look before another one is served.
-    pub(super) fn must_look(&self, sched: &Sched) -> bool {
+    pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
         let dry = self.dry.take() && !self.looked.get();
         let behind = dry
             && self
