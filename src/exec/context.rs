@@ -3,8 +3,10 @@
 //! Mechanism: thread-locals, each set for a scope and restored on every way out, panics included.
 
 use super::account::Account;
+use super::core::Seat;
 use super::task::{Lease, Task};
 use super::worker::Worker;
+use crossbeam_utils::CachePadded;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -18,12 +20,30 @@ scoped_tls::scoped_thread_local!(static WORKER: Worker);
 scoped_tls::scoped_thread_local!(static TASK: Scope);
 
 thread_local! {
+    static HOME: RefCell<Option<Arc<CachePadded<Seat>>>> = const { RefCell::new(None) };
+
     /// The default accounts entered on this thread, innermost last.
     static ENTERED: RefCell<Vec<Arc<Account>>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) fn in_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
     WORKER.set(worker, f)
+}
+
+/// The worker that runs on this thread now is the one to come back to it, most likely.
+pub(super) fn settle_at(seat: &Arc<CachePadded<Seat>>) {
+    HOME.with_borrow_mut(|home| {
+        if !home.as_ref().is_some_and(|home| Arc::ptr_eq(home, seat)) {
+            *home = Some(seat.clone());
+        }
+    });
+}
+
+/// Calls `f` with the seat of the worker that ran on this thread last, if one did.
+#[inline]
+pub(super) fn home<R>(f: impl FnOnce(&Arc<CachePadded<Seat>>) -> R) -> Option<R> {
+    let called = HOME.try_with(|home| home.try_borrow().ok()?.as_ref().map(f));
+    called.ok().flatten()
 }
 
 /// Whether this thread is inside a worker's run loop.

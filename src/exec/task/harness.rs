@@ -266,11 +266,33 @@ fn schedule(runnable: Runnable, info: ScheduleInfo) {
             Some(worker) if worker.serves(meta.stream) => {
                 worker.push(runnable, info.woken_while_running);
             }
-            _ => {
-                // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
-                let group = meta.cell.account.group.clone();
-                group.push(runnable);
-            }
+            Some(_) => push_to_group(runnable),
+            None => deliver(runnable),
         }
     })
+}
+
+fn push_to_group(runnable: Runnable) {
+    // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
+    let group = runnable.metadata().cell.account.group.clone();
+    group.push(runnable);
+}
+
+/// A task was woken outside of any poll of ours: by I/O, a timer, a deferred yield, another thread.
+fn deliver(runnable: Runnable) {
+    let mut task = Some(runnable);
+    context::home(|seat| {
+        let Some(runnable) = task.take_if(|task| seat.inbox.is_for(task.metadata().stream)) else {
+            return;
+        };
+        match seat.inbox.put(runnable) {
+            // A worker in a poll is not on this thread: it may be long before it looks.
+            Ok(Some(group)) => group.expose_inbox(seat.is_away()),
+            Ok(None) => {}
+            Err(runnable) => task = Some(runnable),
+        }
+    });
+    if let Some(task) = task {
+        push_to_group(task);
+    }
 }

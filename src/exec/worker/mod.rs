@@ -19,7 +19,7 @@ mod stolen;
 mod tasks;
 
 use crate::exec::context;
-use crate::exec::core::{Core, Seat};
+use crate::exec::core::{Core, NOBODY, Seat};
 use crate::exec::group::Group;
 use crate::exec::tally::Tally;
 use crate::exec::task::Runnable;
@@ -49,8 +49,6 @@ pub enum Exit {
 const LIFO_MAX: u32 = 3;
 /// Polls in a slice at most: ends it even if a manual clock stands still.
 const POLLS_MAX: u64 = 16_384;
-/// No stream: nothing may be pushed to the ring.
-const NOBODY: u64 = u64::MAX;
 
 /// One worker's private state.
 pub struct Worker {
@@ -153,6 +151,7 @@ impl Worker {
     }
 
     fn run_slices(&self) -> Exit {
+        context::settle_at(&self.seat);
         self.now.set(self.core.clock().now());
         let quantum_ends = self.now.get().plus(self.core.setup().quantum);
         loop {

@@ -16,6 +16,7 @@ impl Worker {
     /// Ends the running slice, if any, and begins the next one.
     pub(super) fn next_slice(&self) -> Next {
         let now = self.now.get();
+        self.open_mail();
         self.settle(now);
         let mut discard = self.discard.take();
         let mut sched = self.core.sched.lock();
@@ -150,21 +151,30 @@ impl Worker {
                 sched.fair.dequeue(slot);
                 continue;
             };
-            let held = self.holds_tasks()
-                && self
-                    .group
-                    .borrow()
-                    .as_ref()
-                    .is_some_and(|g| g.uid == group.uid);
+            let held = (self.holds_tasks() && self.serves_group(&group))
+                || self.seat.inbox.has_of(group.uid);
             if held || group.ready() > 0 || self.core.stealable(group.uid, self.index, now) {
                 let slice = sched.fair.start(self.index, slot, now);
                 return Next::Slice(slice, self.group.replace(Some(group)));
             }
+            // Marked inactive first, then the inboxes once more: whoever put something in there meanwhile
+            // either saw the mark or is seen.
             if group.deactivate_if_empty() {
-                sched.fair.dequeue(slot);
+                if self.core.stealable(group.uid, self.index, now) {
+                    group.set_active();
+                } else {
+                    sched.fair.dequeue(slot);
+                }
             }
             discard.push(group);
         }
+    }
+
+    fn serves_group(&self, group: &Group) -> bool {
+        self.group
+            .borrow()
+            .as_ref()
+            .is_some_and(|served| served.uid == group.uid)
     }
 
     /// The group in a slot. The one served last is at hand.
@@ -191,7 +201,7 @@ impl Worker {
         self.solo.set(slice.solo);
         self.slice_began.set(now);
         self.cancelling.set(self.core.cancelled().is_some());
-        if self.turn.get().is_none() {
+        if self.turn.get().is_none() && !self.open_mail() {
             self.fetch();
         }
     }
