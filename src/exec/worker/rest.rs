@@ -79,6 +79,11 @@ impl Worker {
         }
     }
 
+    /// The host drives the worker no more, after [`Exit::Stop`].
+    pub fn retire(&self) {
+        self.core.unman();
+    }
+
     pub(super) fn give_back_all(&self) {
         let group = self.group.borrow();
         if let Some(group) = group.as_deref() {
