@@ -13,7 +13,7 @@ use crate::metrics::snapshot::GroupRow;
 use crate::query::Outcome;
 use crate::unit::GroupId;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -62,8 +62,8 @@ impl Entry {
 pub(super) struct Routing {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) index: Index,
-    by_id: HashMap<GroupId, Arc<Entry>>,
-    by_name: HashMap<Arc<str>, Arc<Entry>>,
+    by_id: FxHashMap<GroupId, Arc<Entry>>,
+    by_name: FxHashMap<Arc<str>, Arc<Entry>>,
     default: Arc<Entry>,
 }
 
@@ -86,7 +86,7 @@ impl Routing {
                 Entry::new(spec, core)
             }
         };
-        let by_id: HashMap<_, _> = snapshot
+        let by_id: FxHashMap<_, _> = snapshot
             .groups()
             .map(|spec| (spec.id, entry(spec)))
             .collect();
@@ -100,12 +100,13 @@ impl Routing {
             short_query: spec.group_type() == GroupType::ShortQuery,
             classifier,
         });
+        let by_name = by_id
+            .values()
+            .map(|entry| (entry.name.clone(), entry.clone()))
+            .collect();
         Routing {
             index: Index::new(inputs),
-            by_name: by_id
-                .values()
-                .map(|entry| (entry.name.clone(), entry.clone()))
-                .collect(),
+            by_name,
             by_id,
             default,
             snapshot,

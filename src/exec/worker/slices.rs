@@ -7,6 +7,7 @@ use super::{Next, Worker};
 use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
 use crate::sched::fair::{Slice, Slot};
+use crate::sched::{MAX_BATCH, batch};
 use crate::unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -65,19 +66,38 @@ impl Worker {
         let seat = &**self.seat;
         let busy = seat.busy.load(Relaxed).saturating_add(given.0);
         seat.busy.store(busy, Relaxed);
-        let keep = self.solo.get()
-            && !self.outgrown.get()
-            && !seat.preempt.load(Relaxed)
-            && group.ready() == 0
-            && self.holds_tasks();
-        if keep && let Some(turn) = self.turn.get() {
-            let mut queue = group.queue.lock();
-            queue.charge(turn, now.since(self.turn_began.get()));
-            queue.resume(turn);
-            self.turn_began.set(now);
-        } else {
+        if !self.keep(group, now) {
             self.give_back(group, now);
         }
+    }
+
+    /// Keeps what the worker holds for the next slice, if the group is alone and nothing else of it waits,
+    /// and tops it up with what waits of the same stream. Tasks that are polled where they were last find
+    /// warm caches; with more of them than fit, they must take turns through the queue.
+    fn keep(&self, group: &Group, now: Nanos) -> bool {
+        let held = self.ring.len();
+        let asked_away = self.outgrown.get() || self.seat.preempt.load(Relaxed);
+        let Some(turn) = self.turn.get().filter(|_| self.solo.get() && !asked_away) else {
+            return false;
+        };
+        let most = batch(self.core.config(), group.average_poll(), MAX_BATCH, 1);
+        if !self.holds_tasks() {
+            return false;
+        }
+        let mut queue = group.queue.lock();
+        group.absorb(&mut queue, &mut self.batch.borrow_mut());
+        let waiting = queue.waiting(turn);
+        if waiting < queue.len() || (waiting > 0 && held >= most) {
+            return false;
+        }
+        queue.charge(turn, now.since(self.turn_began.get()));
+        queue.resume(turn);
+        self.turn_began.set(now);
+        let share = waiting
+            .div_ceil(self.core.workers())
+            .min(most.saturating_sub(held));
+        self.load(group, &mut queue, turn, share);
+        true
     }
 
     /// The scheduler's side of the end of a slice.
@@ -169,6 +189,7 @@ impl Worker {
         let seat = &**self.seat;
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
+            self.offer_at.set(self.worth_a_wake(group));
         }
         self.serving.set(true);
         self.solo.set(slice.solo);
