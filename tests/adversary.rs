@@ -397,3 +397,265 @@ fn many_threads_may_poll_one_handle_in_turn_while_others_abort_it() {
         assert_eq!(outputs.load(Ordering::SeqCst), 1);
     }
 }
+
+/// A small generator of random numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+const NAMES: u64 = 12;
+
+fn ddl(random: &mut Random) -> String {
+    let (name, weight) = (random.below(NAMES), 1 + random.below(10_000));
+    let with = format!(
+        "WITH ('cpu_core_limit'='{weight}', 'concurrency_limit'='{}')",
+        random.below(40)
+    );
+    match random.below(6) {
+        0 => format!("DROP RESOURCE GROUP IF EXISTS n{name}"),
+        1 => format!("CREATE RESOURCE GROUP IF NOT EXISTS n{name} {with}"),
+        2 => format!("CREATE RESOURCE GROUP OR REPLACE n{name} TO (user='u{name}') {with}"),
+        3 => format!("ALTER RESOURCE GROUP n{name} {with}"),
+        4 => format!(
+            "ALTER RESOURCE GROUP n{name} DROP ALL; ALTER RESOURCE GROUP n{name} ADD (user='u{name}')"
+        ),
+        _ => format!(
+            "DROP RESOURCE GROUP IF EXISTS n{name}; CREATE RESOURCE GROUP n{name} TO (user='u{name}') {with}"
+        ),
+    }
+}
+
+/// A query of random shape; every handle of it.
+fn any_query(governor: &Governor, random: &mut Random) -> Vec<JoinHandle<()>> {
+    let name = random.below(NAMES);
+    let attributes = match random.below(3) {
+        0 => quotient::Attributes::new().user(format!("u{name}")),
+        1 => named(&format!("n{name}")),
+        _ => quotient::Attributes::new(),
+    };
+    let Ok(query) = governor.try_admit(&attributes) else {
+        return Vec::new();
+    };
+    let (inner, nested) = (query.clone(), governor.clone());
+    let mut handles = vec![query.spawn(async move {
+        for _ in 0..3 {
+            drop(inner.spawn(quotient::task::yield_now()));
+            drop(nested.try_admit(&attributes));
+            tokio::task::yield_now().await;
+        }
+    })];
+    for _ in 0..random.below(5) {
+        let (sleep, big) = (random.below(300), [7u8; 3000]);
+        handles.push(match random.below(4) {
+            0 => query.spawn(pending()),
+            1 => query.spawn(async move { tokio::time::sleep(Duration::from_micros(sleep)).await }),
+            2 => query.spawn(async move {
+                let _child = quotient::spawn(pending::<()>());
+                quotient::task::yield_now().await;
+                assert_eq!(big[sleep as usize], 7);
+            }),
+            _ => query.spawn(async {}),
+        });
+    }
+    // Whatever waits for ever, detached children included, ends here or at the shutdown.
+    if random.below(4) > 0 {
+        query.kill("enough");
+    } else {
+        handles.iter().for_each(JoinHandle::abort);
+    }
+    handles
+}
+
+#[test]
+fn groups_are_made_altered_and_dropped_under_queries_that_are_killed() {
+    const ROUNDS: u64 = 1500;
+    let _watched = watched("churn");
+    for (threads, workers) in [(2, 2), (2, 8), (3, 1)] {
+        let runtime = multi_thread(threads);
+        let governor = governor(&runtime, workers, "");
+        std::thread::scope(|scope| {
+            for seed in 0..2 {
+                let governor = &governor;
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    for _ in 0..ROUNDS {
+                        // Many are refused, for their group is not there or there already.
+                        let _ = futures::executor::block_on(governor.execute(&ddl(&mut random)));
+                        if random.below(8) == 0 {
+                            let _ = governor.render_metrics();
+                        }
+                    }
+                });
+            }
+            for seed in 10..13 {
+                let (governor, runtime) = (&governor, &runtime);
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    for _ in 0..ROUNDS / 2 {
+                        let handles = any_query(governor, &mut random);
+                        for handle in handles {
+                            let _ = runtime.block_on(soon("a handle resolves", handle));
+                        }
+                    }
+                });
+            }
+        });
+        runtime.block_on(soon("the workers leave", governor.shutdown(NO_GRACE)));
+        for row in governor.metrics().groups {
+            let usage = row.usage;
+            let tasks = [usage.tasks_running, usage.tasks_queued, usage.tasks_waiting];
+            assert_eq!((tasks, row.queries_running), ([0; 3], 0), "{}", row.name);
+        }
+    }
+}
+
+/// Destructors, wakers and closures of the user that panic wherever they are called.
+#[test]
+fn panics_of_the_users_code_stay_with_their_task() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("planned: drop");
+            }
+        }
+    }
+    struct PanicsOnWake;
+    impl std::task::Wake for PanicsOnWake {
+        fn wake(self: Arc<Self>) {
+            panic!("planned: wake");
+        }
+    }
+    let _watched = watched("panics");
+    for runtime in [multi_thread(2), current_thread()] {
+        let governor = runtime
+            .block_on(async {
+                Governor::builder()
+                    .workers(2)
+                    .init_sql(SQL)
+                    .allow_override(|_, group| {
+                        if group == "other" {
+                            panic!("planned: closure")
+                        } else {
+                            true
+                        }
+                    })
+                    .build()
+            })
+            .unwrap();
+        for _ in 0..50 {
+            let asked = std::panic::AssertUnwindSafe(|| drop(governor.try_admit(&named("other"))));
+            assert!(std::panic::catch_unwind(asked).is_err());
+            let kept = PanicsOnDrop;
+            let waits = governor
+                .spawn_in("g", async move {
+                    let _kept = kept;
+                    pending::<()>().await;
+                })
+                .unwrap();
+            let mut ends = Box::pin(governor.spawn_in("g", quotient::task::yield_now()).unwrap());
+            let waker = Arc::new(PanicsOnWake).into();
+            let _ = ends
+                .as_mut()
+                .poll(&mut std::task::Context::from_waker(&waker));
+            let output = governor.spawn_in("g", async { PanicsOnDrop }).unwrap();
+            drop(output);
+            runtime.block_on(async {
+                waits.abort();
+                assert!(soon("it ends", waits).await.unwrap_err().is_panic());
+                live::eventually("it ends", || ends.is_finished()).await;
+            });
+        }
+        runtime.block_on(async {
+            live::settled(&governor, "g").await;
+            assert_eq!(
+                governor.spawn_in("g", async { 1 }).unwrap().await.unwrap(),
+                1
+            );
+            governor.shutdown(NO_GRACE).await;
+        });
+    }
+}
+
+/// Two governors on one runtime and a third on another wait for each other's tasks.
+#[test]
+fn tasks_of_three_governors_wait_for_each_other() {
+    let _watched = watched("three governors");
+    let (here, there) = (multi_thread(2), current_thread());
+    let a = governor(&here, 2, SQL);
+    let b = governor(&here, 1, SQL);
+    let c = there
+        .block_on(async { Governor::builder().init_sql(SQL).build() })
+        .unwrap();
+    let stop = Arc::new(tokio::sync::Notify::new());
+    let stopped = stop.clone();
+    let driving = std::thread::spawn(move || there.block_on(stopped.notified()));
+    let handles: Vec<_> = (0..200)
+        .map(|i| {
+            let (b, c) = (b.clone(), c.clone());
+            let task = async move {
+                let (again, query) = (b.clone(), c.try_admit(&named("g")).unwrap());
+                let inner = b.spawn_in("g", async move {
+                    let handle = query.spawn(async move {
+                        let own = quotient::spawn(async move { i });
+                        let other = again.spawn_in("other", async move { i }).unwrap();
+                        own.await.unwrap() + other.await.unwrap()
+                    });
+                    drop(query);
+                    handle.await.unwrap()
+                });
+                inner.unwrap().await.unwrap()
+            };
+            a.spawn_in("g", task).unwrap()
+        })
+        .collect();
+    here.block_on(async {
+        for (i, handle) in handles.into_iter().enumerate() {
+            assert_eq!(soon("it comes back", handle).await.unwrap(), 2 * i);
+        }
+        soon("c ends", c.shutdown(NO_GRACE)).await;
+        soon("both end", async {
+            tokio::join!(a.shutdown(NO_GRACE), b.shutdown(NO_GRACE))
+        })
+        .await;
+    });
+    stop.notify_one();
+    driving.join().unwrap();
+}
+
+#[test]
+fn a_governor_may_be_built_used_and_shut_down_inside_a_task_of_another() {
+    let _watched = watched("governor in a task");
+    for runtime in [multi_thread(2), current_thread()] {
+        let outer = governor(&runtime, 2, SQL);
+        let task = outer.spawn_in("g", async {
+            for workers in 1..4 {
+                let inner = Governor::builder()
+                    .workers(workers)
+                    .init_sql(SQL)
+                    .build()
+                    .unwrap();
+                let waits = inner.spawn_in("g", pending::<()>()).unwrap();
+                assert_eq!(
+                    inner.spawn_in("other", async { 5 }).unwrap().await.unwrap(),
+                    5
+                );
+                if workers % 2 == 0 {
+                    inner.shutdown(NO_GRACE).await;
+                }
+                drop(inner);
+                assert!(waits.await.unwrap_err().is_cancelled());
+            }
+        });
+        runtime.block_on(soon("it ends", task.unwrap())).unwrap();
+        runtime.block_on(soon("the workers leave", outer.shutdown(NO_GRACE)));
+    }
+}
