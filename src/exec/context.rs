@@ -7,7 +7,7 @@ use super::core::Seat;
 use super::task::{Lease, Task};
 use super::worker::Worker;
 use crossbeam_utils::CachePadded;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What a running task is: kept by the task, lent to the thread while it is polled or dropped.
@@ -20,10 +20,12 @@ scoped_tls::scoped_thread_local!(static WORKER: Worker);
 scoped_tls::scoped_thread_local!(static TASK: Scope);
 
 thread_local! {
+    /// The seat of the worker that ran on this thread last.
     static HOME: RefCell<Option<Arc<CachePadded<Seat>>>> = const { RefCell::new(None) };
 
-    /// The default accounts entered on this thread, innermost last.
-    static ENTERED: RefCell<Vec<Arc<Account>>> = const { RefCell::new(Vec::new()) };
+    /// The default accounts entered on this thread, innermost last, each with its guard's number.
+    static ENTERED: RefCell<Vec<(u64, Arc<Account>)>> = const { RefCell::new(Vec::new()) };
+    static NEXT_GUARD: Cell<u64> = const { Cell::new(0) };
 }
 
 pub(super) fn in_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
@@ -80,19 +82,18 @@ pub(super) fn task<R>(f: impl FnOnce(Option<&Scope>) -> R) -> R {
 #[must_use = "the executor is left when the guard is dropped"]
 #[derive(Debug)]
 pub struct Entered {
-    depth: usize,
+    guard: u64,
     // A guard belongs to the thread that it was made on.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
 /// Enters an executor on this thread through a default account.
 pub fn enter(account: Arc<Account>) -> Entered {
-    let depth = ENTERED.with_borrow_mut(|stack| {
-        stack.push(account);
-        stack.len()
-    });
+    let guard = NEXT_GUARD.get();
+    NEXT_GUARD.set(guard + 1);
+    ENTERED.with_borrow_mut(|stack| stack.push((guard, account)));
     Entered {
-        depth,
+        guard,
         _not_send: std::marker::PhantomData,
     }
 }
@@ -100,18 +101,18 @@ pub fn enter(account: Arc<Account>) -> Entered {
 /// The innermost account entered on this thread.
 pub fn entered() -> Option<Arc<Account>> {
     ENTERED
-        .try_with(|stack| stack.borrow().last().cloned())
+        .try_with(|stack| stack.borrow().last().map(|(_, account)| account.clone()))
         .ok()
         .flatten()
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // Guards dropped out of order take the inner ones with them, as a stack must.
+        // Guards may be dropped in any order: each takes its own account out, and no other.
         let left = ENTERED.try_with(|stack| {
             let mut stack = stack.borrow_mut();
-            let keep = (self.depth - 1).min(stack.len());
-            stack.split_off(keep)
+            let place = stack.iter().position(|&(guard, _)| guard == self.guard);
+            place.map(|place| stack.remove(place))
         });
         drop(left);
     }

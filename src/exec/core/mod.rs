@@ -300,6 +300,11 @@ impl Core {
     /// Workers stop when nothing is left. The first call decides.
     pub fn cancel(&self, cause: Cause) {
         if self.cancelled.set(cause).is_ok() {
+            // Before any task is woken: one that is woken in vain, because it is ready or running already, is
+            // polled once more, and must see this then. Nobody wakes it again.
+            for seat in &self.seats {
+                seat.ending.store(true, SeqCst);
+            }
             self.accounts()
                 .iter()
                 .for_each(|account| account.waiting.wake_all());
@@ -334,9 +339,24 @@ impl Core {
         over
     }
 
+    /// A task is gone that no worker ran: it may have been the last one, and the workers sleep.
+    #[cold]
+    pub(super) fn look_whether_over(&self) {
+        let _ = self.is_over();
+    }
+
     /// A host gives up a worker; true for the last one.
     pub(super) fn unman(&self) -> bool {
-        self.manned.fetch_sub(1, SeqCst) == 1
+        let last = self.manned.fetch_sub(1, SeqCst) == 1;
+        if last {
+            self.watchdog.dismiss();
+        }
+        last
+    }
+
+    /// Whether no host drives a worker any more.
+    pub(super) fn is_unmanned(&self) -> bool {
+        self.manned.load(SeqCst) == 0
     }
 }
 

@@ -28,6 +28,8 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) poll_start: AtomicU64,
     /// Give way at the next poll boundary.
     pub(in crate::exec) preempt: AtomicBool,
+    /// Everything is being ended. Read at every poll, hence in the worker's own seat.
+    pub(in crate::exec) ending: AtomicBool,
     pub(in crate::exec) waker: AtomicWaker,
     pub(in crate::exec) busy: AtomicU64,
     pub(in crate::exec) parks: AtomicU64,
@@ -50,6 +52,7 @@ impl Seat {
             serving: AtomicU64::new(0),
             poll_start: AtomicU64::new(0),
             preempt: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
             waker: AtomicWaker::new(),
             busy: AtomicU64::new(0),
             parks: AtomicU64::new(0),

@@ -47,7 +47,7 @@ pub enum Exit {
 
 /// Wakes that run at once, before older tasks, in a row at most.
 const LIFO_MAX: u32 = 3;
-/// Polls in a slice at most: ends it even if a manual clock stands still.
+/// Polls in a slice at most, and in a quantum about: ends them even if a manual clock stands still.
 const POLLS_MAX: u64 = 16_384;
 
 /// One worker's private state.
@@ -79,7 +79,6 @@ pub struct Worker {
     searching: Cell<bool>,
     /// The last poll used up tokio's cooperative budget.
     spent: Cell<bool>,
-    cancelling: Cell<bool>,
     now: Cell<Nanos>,
     slice_began: Cell<Nanos>,
     stolen: Stolen,
@@ -124,7 +123,6 @@ impl Worker {
             looked: Cell::new(false),
             searching: Cell::new(false),
             spent: Cell::new(false),
-            cancelling: Cell::new(false),
             now: Cell::new(Nanos::ZERO),
             slice_began: Cell::new(Nanos::ZERO),
             lost: Cell::new(Nanos::ZERO),
@@ -154,21 +152,23 @@ impl Worker {
         context::settle_at(&self.seat);
         self.now.set(self.core.clock().now());
         let quantum_ends = self.now.get().plus(self.core.setup().quantum);
+        let mut polls = 0;
         loop {
             match self.next_slice() {
-                Next::Slice(slice, _) => self.run_slice(slice),
+                Next::Slice(slice, _) => polls += self.run_slice(slice),
                 Next::Look => return Exit::Yield,
                 Next::Nothing if self.core.is_over() => return Exit::Stop,
                 Next::Nothing => return Exit::Idle,
             }
-            if self.now.get() >= quantum_ends {
+            if self.now.get() >= quantum_ends || polls >= POLLS_MAX {
                 self.end_slice();
                 return Exit::Yield;
             }
         }
     }
 
-    fn run_slice(&self, slice: Slice) {
+    /// How many polls it was.
+    fn run_slice(&self, slice: Slice) -> u64 {
         let seat = &**self.seat;
         let mut polls = 0;
         let mut budget = Budget::new();
@@ -196,5 +196,6 @@ impl Worker {
             &seat.polls_fair
         };
         path.store(path.load(Relaxed) + polls, Relaxed);
+        polls
     }
 }

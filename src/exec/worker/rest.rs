@@ -95,6 +95,11 @@ impl Worker {
         }
     }
 
+    /// The host drives the worker no more, after [`Exit::Stop`].
+    pub fn retire(&self) {
+        self.core.unman();
+    }
+
     pub(super) fn give_back_all(&self) {
         let mut mail = Vec::new();
         self.seat.inbox.close_into(&mut mail);

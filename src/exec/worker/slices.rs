@@ -65,7 +65,8 @@ impl Worker {
         group.learn(self.polls.get(), given);
         self.tally.pour(given, &group.counters);
         let seat = &**self.seat;
-        seat.busy.store(seat.busy.load(Relaxed) + given.0, Relaxed);
+        let busy = seat.busy.load(Relaxed).saturating_add(given.0);
+        seat.busy.store(busy, Relaxed);
         if !self.keep(group, now) {
             self.give_back(group, now);
         }
@@ -154,6 +155,8 @@ impl Worker {
             let held = (self.holds_tasks() && self.serves_group(&group))
                 || self.seat.inbox.has_of(group.uid);
             if held || group.ready() > 0 || self.core.stealable(group.uid, self.index, now) {
+                // Under the lock: whoever asks for the new slice's end must not be overheard.
+                self.seat.preempt.store(false, Relaxed);
                 let slice = sched.fair.start(self.index, slot, now);
                 return Next::Slice(slice, self.group.replace(Some(group)));
             }
@@ -186,13 +189,14 @@ impl Worker {
     }
 
     pub(super) fn begin(&self, slice: Slice, last: Option<&Group>, now: Nanos) {
-        if let Some(last) = last.filter(|last| last.slot != slice.group && self.holds_tasks()) {
-            // Kept while it was alone; another group came first after all.
+        let holds = || self.holds_tasks() || self.turn.get().is_some();
+        if let Some(last) = last.filter(|last| last.slot != slice.group && holds()) {
+            // Kept while it was alone; another group came first after all. Even if others took all of its tasks
+            // meanwhile, its turn must end.
             self.give_back(last, now);
             last.expose();
         }
         let seat = &**self.seat;
-        seat.preempt.store(false, Relaxed);
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
             self.offer_at.set(self.worth_a_wake(group));
@@ -200,7 +204,6 @@ impl Worker {
         self.serving.set(true);
         self.solo.set(slice.solo);
         self.slice_began.set(now);
-        self.cancelling.set(self.core.cancelled().is_some());
         if self.turn.get().is_none() && !self.open_mail() {
             self.fetch();
         }
