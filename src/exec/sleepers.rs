@@ -102,7 +102,7 @@ impl Sleepers {
 mod loom {
     use super::*;
     use crate::sync::Arc;
-    use loom::sync::Notify;
+    use ::loom::sync::Notify;
 
     /// The queue of the real executor, reduced: tasks and the flag under one lock.
     struct Model {
