@@ -38,14 +38,14 @@ fn main() {
 
 /// Runs `on` with a side that lives on a fresh runtime, and takes that down again.
 fn plain<T>(options: &Options, on: impl FnOnce(&Plain) -> T) -> T {
-    let runtime = runtime(options.workers);
+    let runtime = runtime(options.workers, !options.unpinned);
     let result = on(&Plain::on(&runtime));
     runtime.shutdown_timeout(Duration::from_secs(5));
     result
 }
 
 fn governed<T>(options: &Options, weights: &[u64], on: impl FnOnce(&Governed) -> T) -> T {
-    let runtime = runtime(options.workers);
+    let runtime = runtime(options.workers, !options.unpinned);
     let result = on(&Governed::on(&runtime, weights));
     runtime.shutdown_timeout(Duration::from_secs(5));
     result

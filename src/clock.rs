@@ -42,6 +42,11 @@ impl Clock {
         (Clock(Source::Manual(time.clone())), ManualClock(time))
     }
 
+    /// Whether it runs by itself, so that it can be compared with the operating system's clocks.
+    pub fn is_live(&self) -> bool {
+        matches!(self.0, Source::Tsc { .. })
+    }
+
     /// Nanoseconds since an origin of the clock's own choice.
     #[inline]
     pub fn now(&self) -> Nanos {
@@ -51,6 +56,42 @@ impl Clock {
             }
             Source::Manual(time) => Nanos(time.load(Ordering::Relaxed)),
         }
+    }
+}
+
+/// What the operating system has given to the calling thread so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// Time on a CPU, to the microsecond.
+    pub cpu: Nanos,
+    /// How often the thread gave up its CPU by itself, to sleep or to wait.
+    pub yielded: i64,
+}
+
+impl ThreadTime {
+    /// Reads it: a system call of about 0.3 µs. None where the system does not tell.
+    #[cfg(target_os = "linux")]
+    pub fn read() -> Option<ThreadTime> {
+        use nix::sys::resource::{UsageWho, getrusage};
+        let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
+        let micros = |time: nix::sys::time::TimeVal| {
+            let (secs, micros) = (
+                u64::try_from(time.tv_sec()).ok()?,
+                u64::try_from(time.tv_usec()).ok()?,
+            );
+            Some(Nanos::from_secs(secs).plus(Nanos::from_micros(micros)))
+        };
+        let cpu = micros(usage.user_time())?.plus(micros(usage.system_time())?);
+        Some(ThreadTime {
+            cpu,
+            yielded: usage.voluntary_context_switches().into(),
+        })
+    }
+
+    /// Reads it: a system call of about 0.3 µs. None where the system does not tell.
+    #[cfg(not(target_os = "linux"))]
+    pub fn read() -> Option<ThreadTime> {
+        None
     }
 }
 

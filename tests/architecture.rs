@@ -62,7 +62,7 @@ struct Effect {
 #[rustfmt::skip]
 const EFFECTS: &[Effect] = &[
     Effect { name: "reads the clock", paths: &["std::time::Instant", "std::time::SystemTime", "quanta"], keywords: &[],
-        may: &["clock.rs"] },
+        may: &["clock.rs", "admission/error.rs"] }, // the latter names a type, and reads nothing
     Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[], may: &["exec/", "governor/"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],
         keywords: &[],
@@ -73,7 +73,7 @@ const EFFECTS: &[Effect] = &[
     Effect { name: "waits", paths: &["tokio", "futures", "async_task", "std::task", "std::future"], keywords: &["async", "await"],
         may: &["admission/gate.rs", "admission/permit.rs", "exec/", "query.rs", "governor/", "tower/", "server/"] },
     Effect { name: "does I/O", paths: &["std::fs", "std::io", "std::env", "std::process", "std::net::TcpStream", "std::net::TcpListener",
-        "std::net::UdpSocket", "rustix"], keywords: &[], may: &["catalog/store.rs", "exec/", "governor/", "server/"] },
+        "std::net::UdpSocket", "rustix", "nix"], keywords: &[], may: &["clock.rs", "catalog/store.rs", "exec/", "governor/", "server/"] },
     Effect { name: "is unsafe", paths: &[], keywords: &["unsafe"], may: &[] },
 ];
 

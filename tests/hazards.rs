@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
+mod support;
 
 use live::{current_thread, eventually, governor, multi_thread, named, watched};
 use std::collections::HashSet;
@@ -301,7 +302,7 @@ impl Drop for Meddles {
         self.1.abort();
         drop(self.0.spawn_in("g", async {}));
         drop(quotient::spawn(async {}));
-        let _ = self.0.classify(&named("other")).map(|group| group.usage());
+        let _ = self.0.classify(&named("other")).map(|group| group.stats());
         let _ = self.0.render_metrics();
     }
 }

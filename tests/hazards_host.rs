@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
+mod support;
 
 use live::{compute, eventually, governor, multi_thread, named, watched};
 use std::sync::Arc;
@@ -15,11 +16,13 @@ const SQL: &str = "CREATE RESOURCE GROUP g WITH ('cpu_core_limit'='1');
 
 #[test]
 fn an_idle_worker_takes_what_a_busy_one_has_woken() {
-    const ROUNDS: usize = 9;
-    const LONG_POLL: Duration = Duration::from_millis(100);
+    const ROUNDS: usize = 5;
+    // Far longer than a busy system lets a woken thread wait.
+    const LONG_POLL: Duration = Duration::from_millis(400);
     let _watched = watched("work-conserving");
     let runtime = multi_thread(2);
     let governor = governor(&runtime, 2, SQL);
+    let mut late = String::new();
     // Over groups and within one; a wake from inside a poll, and a spawn.
     for (group, spawns) in [("g", false), ("other", false), ("g", true)] {
         let mut waits: Vec<Duration> = (0..ROUNDS)
@@ -31,10 +34,11 @@ fn an_idle_worker_takes_what_a_busy_one_has_woken() {
                     let mut b = Some(b);
                     if !spawns {
                         let begun = governor.spawn_in(group, b.take().unwrap()).unwrap();
-                        tokio::time::sleep(Duration::from_millis(2)).await;
                         drop(begun);
                     }
                     let a = governor.spawn_in("g", async move {
+                        // By now the other worker sleeps.
+                        tokio::time::sleep(Duration::from_millis(2)).await;
                         wake.send(Instant::now()).unwrap();
                         if let Some(b) = b {
                             drop(quotient::spawn(b));
@@ -49,11 +53,14 @@ fn an_idle_worker_takes_what_a_busy_one_has_woken() {
             .collect();
         waits.sort();
         let median = waits[ROUNDS / 2];
-        assert!(
-            median < LONG_POLL / 4,
-            "{group}, spawned: {spawns}: B waited {median:?} beside an idle worker; all: {waits:?}"
-        );
+        if median > LONG_POLL / 2 {
+            late += &format!("{group}, spawned: {spawns}: B waited {median:?}; all: {waits:?}\n");
+        }
     }
+    assert!(
+        late.is_empty(),
+        "beside an idle worker, A in {LONG_POLL:?} polls of g:\n{late}"
+    );
 }
 
 #[test]
@@ -118,10 +125,7 @@ fn many_blocking_sections_at_once_all_end() {
                 for _ in 0..5 {
                     tokio::task::block_in_place(|| std::thread::sleep(Duration::from_micros(300)));
                     quotient::task::yield_now().await;
-                    let nested = tokio::task::block_in_place(|| {
-                        tokio::runtime::Handle::current().block_on(quotient::spawn(async { 1 }))
-                    });
-                    assert_eq!(nested.unwrap(), 1);
+                    quotient::spawn(async {}).await.unwrap();
                 }
             };
             governor.spawn_in(group, task).unwrap()
@@ -138,6 +142,30 @@ fn many_blocking_sections_at_once_all_end() {
             .stats()
             .tasks_total;
         assert_eq!(total as usize, TASKS / 2 * 6);
+    }
+}
+
+#[test]
+fn a_blocking_section_may_wait_for_a_task_that_it_spawned() {
+    let _watched = watched("block_in_place and block_on");
+    let runtime = multi_thread(2);
+    let governor = governor(&runtime, 2, SQL);
+    for group in ["g", "other"] {
+        let inner = governor.clone();
+        let handle = governor.spawn_in("g", async move {
+            // By now the other worker sleeps.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::task::block_in_place(|| {
+                let child = inner.spawn_in(group, async { 1 }).unwrap();
+                tokio::runtime::Handle::current().block_on(async {
+                    let joined = tokio::time::timeout(Duration::from_secs(20), child).await;
+                    joined
+                        .expect("a child that nobody runs is a deadlock")
+                        .unwrap()
+                })
+            })
+        });
+        assert_eq!(runtime.block_on(handle.unwrap()).unwrap(), 1);
     }
 }
 

@@ -6,18 +6,21 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
+mod support;
 
-use live::{compute, governor, multi_thread, watched};
+use live::{compute, governor, multi_thread, named, watched};
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 const POLL: Duration = Duration::from_micros(20);
 const WINDOW: Duration = Duration::from_millis(600);
 /// What a weight of 3 against 1 may come to on a disturbed machine.
-const ACCEPTED: std::ops::Range<f64> = 2.6..3.4;
+/// A scheduler that loses sight of tasks comes to 1 or less, or to 16.
+const ACCEPTED: std::ops::Range<f64> = 2.0..4.5;
+const GROUPS: [&str; 2] = ["three", "one"];
 const SQL: &str = "CREATE RESOURCE GROUP three WITH ('cpu_core_limit'='3');
                    CREATE RESOURCE GROUP one WITH ('cpu_core_limit'='1');";
 
@@ -41,7 +44,10 @@ async fn spend_the_budget() {
     tokio::task::consume_budget().await;
 }
 
-/// The ratio of poll time of the groups `three` and `one`, with so many tasks in each.
+/// The ratio of what the groups `three` and `one` are charged, with so many tasks in each.
+///
+/// Charged time, not what the tasks measure: a worker that the system preempts between two polls is charged
+/// to a group as well, and tests run on busy machines.
 fn ratio<F>(workers: usize, tasks: [usize; 2], give_way: fn() -> F) -> f64
 where
     F: Future<Output = ()> + Send + 'static,
@@ -50,29 +56,28 @@ where
     let governor = governor(&runtime, workers, SQL);
     let stop = Arc::new(AtomicBool::new(false));
     let alive = Arc::new(AtomicUsize::new(tasks.iter().sum()));
-    let spent: [Arc<AtomicU64>; 2] = Default::default();
-    for ((group, tasks), spent) in ["three", "one"].into_iter().zip(tasks).zip(&spent) {
+    for (group, tasks) in GROUPS.into_iter().zip(tasks) {
         for _ in 0..tasks {
-            let (stop, alive, spent) = (stop.clone(), alive.clone(), spent.clone());
+            let (stop, alive) = (stop.clone(), alive.clone());
             drop(governor.spawn_in(group, async move {
                 while !stop.load(Ordering::Relaxed) {
-                    let start = std::time::Instant::now();
                     compute(POLL);
-                    spent.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
                     give_way().await;
                 }
                 alive.fetch_sub(1, Ordering::SeqCst);
             }));
         }
     }
-    let read = || [0, 1].map(|i| spent[i].load(Ordering::Relaxed) as f64);
-    std::thread::sleep(Duration::from_millis(100));
-    let before = read();
     std::thread::sleep(WINDOW);
-    let after = read();
     stop.store(true, Ordering::Relaxed);
     live::eventually_blocking("all stop", || alive.load(Ordering::SeqCst) == 0);
-    (after[0] - before[0]) / (after[1] - before[1])
+    // Read when nothing runs any more: a slice is charged when it ends, and the system may hold it up.
+    let [three, one] = GROUPS.map(|group| {
+        runtime.block_on(live::settled(&governor, group));
+        let usage = governor.classify(&named(group)).unwrap().stats();
+        usage.cpu_poll.as_secs_f64()
+    });
+    three / one
 }
 
 fn shares_hold<F>(name: &str, give_way: fn() -> F)

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
+mod support;
 
 use live::mortal::{STATES, State, TASKS, tasks_in};
 use live::{current_thread, eventually_blocking, governor, multi_thread, watched};

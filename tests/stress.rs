@@ -7,9 +7,10 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
+mod support;
 
 use futures::task::AtomicWaker;
-use live::{governor, multi_thread, named, watched_for};
+use live::{governor, multi_thread, watched};
 use quotient::Governor;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -228,11 +229,7 @@ impl Stress {
                 text += &format!("  relay {i} of {}: {taken} of {sent}\n", group(i % GROUPS));
             }
         }
-        for n in 0..GROUPS {
-            let usage = self.governor.classify(&named(&group(n))).unwrap().usage();
-            text += &format!("  {}: {usage:?}\n", group(n));
-        }
-        text
+        text + &self.governor.dump()
     }
 
     fn round(&self, round: u64, random: &mut Random) {
@@ -300,8 +297,6 @@ fn from_env(name: &str, default: u64) -> u64 {
 fn no_wake_is_lost_on_an_oversubscribed_machine() {
     let seconds = from_env("QUOTIENT_STRESS_SECONDS", 20);
     let seed = from_env("QUOTIENT_STRESS_SEED", std::process::id().into());
-    let limit = Duration::from_secs(seconds) + 4 * ROUND_LIMIT;
-    let _watched = watched_for("stress", limit);
     println!("seed {seed}");
     let workers = 4;
     let sql: String = (0..GROUPS)
@@ -339,6 +334,7 @@ fn no_wake_is_lost_on_an_oversubscribed_machine() {
     let start = Instant::now();
     let rounds = AtomicUsize::new(0);
     while start.elapsed() < Duration::from_secs(seconds) {
+        let _watched = watched("a round of the stress test");
         let round = rounds.fetch_add(1, Ordering::Relaxed) as u64;
         stress.round(round, &mut random);
     }

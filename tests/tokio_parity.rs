@@ -11,6 +11,7 @@
 mod live;
 #[path = "tokio_parity/scene.rs"]
 mod scene;
+mod support;
 
 use futures::future::BoxFuture;
 use live::{alive, current_thread, governor, multi_thread, named, settled, watched};

@@ -13,12 +13,15 @@ pub(crate) struct Options {
     pub(crate) workers: usize,
     /// tokio against tokio: how far from 1 a ratio is without any reason.
     pub(crate) same: bool,
+    /// Let the operating system place the workers.
+    pub(crate) unpinned: bool,
 }
 
 const USAGE: &str = "\
 flags: --quick          a sixth of the time
        --only NAME      only shapes whose name contains NAME; may be repeated
        --workers N      workers of each runtime (default: available parallelism)
+       --unpinned       do not pin the workers to CPUs
        --aa             tokio against tokio: the error of the measurement itself";
 
 impl Options {
@@ -29,6 +32,7 @@ impl Options {
             only: Vec::new(),
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             same: false,
+            unpinned: false,
         };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
@@ -36,6 +40,7 @@ impl Options {
                 "--bench" | "--test" => {} // cargo's own
                 "--quick" => options.quick = true,
                 "--aa" => options.same = true,
+                "--unpinned" => options.unpinned = true,
                 "--only" => options.only.extend(args.next()),
                 "--workers" => match args.next().and_then(|n| n.parse().ok()) {
                     Some(n) if n > 0 => options.workers = n,
@@ -49,6 +54,10 @@ impl Options {
 
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
+    }
+
+    pub(crate) fn placement(&self) -> &'static str {
+        if self.unpinned { "unpinned" } else { "pinned" }
     }
 
     /// `full`, or a sixth of it.

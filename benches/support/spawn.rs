@@ -70,7 +70,8 @@ fn all<A: Side, B: Side>(allocator: Allocator) -> Vec<Shape<A, B>> {
 /// The whole benchmark.
 pub(crate) fn main(allocator: Allocator) {
     let options = Options::from_args();
-    let (first, second) = (runtime(options.workers), runtime(options.workers));
+    let build = || runtime(options.workers, !options.unpinned);
+    let (first, second) = (build(), build());
     let plain = Plain::on(&first);
     if options.same {
         compare(&options, allocator, &plain, &Plain::on(&second));
@@ -85,10 +86,11 @@ pub(crate) fn main(allocator: Allocator) {
 
 fn compare<A: Side, B: Side>(options: &Options, allocator: Allocator, a: &A, b: &B) {
     println!(
-        "{} beside {}: {} workers each, allocator {allocator:?}, {}",
+        "{} beside {}: {} workers each, {}, allocator {allocator:?}, {}",
         B::NAME,
         A::NAME,
         options.workers,
+        options.placement(),
         load()
     );
     println!(

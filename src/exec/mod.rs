@@ -21,4 +21,5 @@ mod sleepers;
 pub mod stats;
 mod tally;
 pub mod task;
+mod watchdog;
 pub mod worker;

@@ -34,6 +34,11 @@ impl Sleepers {
         self.asleep.load(SeqCst) > 0
     }
 
+    /// How many sleep.
+    pub(crate) fn len(&self) -> usize {
+        self.asleep.load(SeqCst)
+    }
+
     /// Whether a new piece of work needs a wake-up: somebody sleeps and nobody searches.
     #[inline]
     pub(crate) fn wanted(&self) -> bool {

@@ -52,7 +52,7 @@ pub struct GroupUsage {
     pub queue_delay: TimeHistogram,
     /// Length of polls.
     pub poll_duration: TimeHistogram,
-    /// Entitlement minus what was given, in ns of worker time, since the group last began to have work.
+    /// Entitlement minus what was given, in ns of worker time, over about the last ten seconds with work.
     pub lag_ns: i64,
     /// Share of all workers' time that the group was given in the last full second, 0 … 1.
     pub share: f64,

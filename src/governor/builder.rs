@@ -36,6 +36,7 @@ pub struct Builder {
     allow_override: AllowOverride,
     clock: Clock,
     policy: sched::Config,
+    record: bool,
 }
 
 impl Default for Builder {
@@ -48,6 +49,7 @@ impl Default for Builder {
             allow_override: Box::new(|_, _| true),
             clock: Clock::tsc(),
             policy: sched::Config::default(),
+            record: false,
         }
     }
 }
@@ -103,6 +105,13 @@ impl Builder {
         self
     }
 
+    /// Records every decision about which group runs next, for [`Governor::take_trace`]; for tests and
+    /// bug reports. Memory grows by about 64 bytes per slice.
+    pub fn record_schedule(mut self, record: bool) -> Builder {
+        self.record = record;
+        self
+    }
+
     /// Starts the governor.
     ///
     /// # Errors
@@ -135,13 +144,16 @@ impl Builder {
         let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
         catalog.apply_all(&statements, Origin::File)?;
 
+        let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
         let (core, crew) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
             long_poll: LONG_POLL,
             clock: self.clock,
-            displace: runtime.runtime_flavor() == RuntimeFlavor::MultiThread,
+            displace: threads,
+            record: self.record,
+            watchdog: threads,
         });
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
         Ok(Governor::start(catalog, core, drivers, self.allow_override))

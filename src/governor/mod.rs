@@ -27,6 +27,7 @@ use crate::exec::join::JoinHandle;
 use crate::exec::stats::GroupUsage;
 use crate::exec::task;
 use crate::query::{KillReason, Query, Usage, WeakQuery};
+use crate::sched::trace::Trace;
 use crate::sql::{self, Output, Statement};
 use crate::unit::{GroupId, Nanos, QueryId};
 use arc_swap::ArcSwap;
@@ -341,6 +342,12 @@ impl Governor {
             .lock()
             .get(&id)
             .and_then(WeakQuery::upgrade)
+    }
+
+    /// Ends the recording that [`Builder::record_schedule`] began: what the scheduler was told and what it
+    /// answered, which [`replay`](crate::sched::trace::replay) repeats without threads.
+    pub fn take_trace(&self) -> Option<Trace> {
+        self.inner.core.take_trace()
     }
 
     /// A picture of the scheduler's state, for a watchdog's report. Not a stable format.

@@ -44,13 +44,14 @@ struct Row {
     window: (f64, f64),
     last: Fairness,
     working: bool,
+    had_work: bool,
 }
 
 /// How fairly a group is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fairness {
-    /// Entitlement minus what was given, in ns of worker time, since the group last began to have work;
-    /// positive = it got too little; 0 while it has none.
+    /// Entitlement minus what was given, in ns of worker time, over about the last ten seconds in which the
+    /// group had work; positive = it got too little; 0 while it has none.
     pub lag_ns: i64,
     /// Share of all workers' time that it was given in the last full window, 0 … 1.
     pub share: f64,
@@ -58,12 +59,21 @@ pub struct Fairness {
     pub entitled: f64,
 }
 
+/// How fast differences are forgotten. Bursty neighbours make entitlement that nobody could be given, so that
+/// without forgetting a lag would only grow and say nothing.
+const MEMORY: Nanos = Nanos::from_secs(10);
+
 /// The accounts of all groups, by slot; entitlement is integrated from sample to sample.
+///
+/// What is split is the time that workers really gave. What they spend outside of groups, or what the
+/// operating system gives to other programs, is nobody's lag.
 #[derive(Debug)]
 pub struct Ledger {
     workers: f64,
     window: Nanos,
     rows: Vec<Row>,
+    /// What all groups were given since the last sample.
+    given: f64,
     sampled: Nanos,
     window_began: Nanos,
 }
@@ -75,6 +85,7 @@ impl Ledger {
             workers: workers as f64,
             window,
             rows: Vec::new(),
+            given: 0.0,
             sampled: Nanos::ZERO,
             window_began: Nanos::ZERO,
         }
@@ -88,6 +99,7 @@ impl Ledger {
 
     /// A group was given `time` of a worker.
     pub fn give(&mut self, slot: Slot, time: Nanos) {
+        self.given += time.0 as f64;
         self.row(slot).given += time.0 as f64;
     }
 
@@ -96,32 +108,32 @@ impl Ledger {
         now.since(self.sampled)
     }
 
-    /// Integrates what the groups could use from the last sample until now. Groups that are not listed have
-    /// no work: their differences are settled.
+    /// Splits the time that was given since the last sample among the groups that have work, as it should
+    /// have been. Groups that are not listed have none: their differences are settled.
     pub fn sample(&mut self, now: Nanos, demands: &[(Slot, Demand)]) {
-        let time = self.age(now).0 as f64;
+        let keep = (-(self.age(now).as_secs_f64()) / MEMORY.as_secs_f64()).exp();
         self.sampled = now;
         let listed: Vec<Demand> = demands.iter().map(|&(_, demand)| demand).collect();
         let cores = water_fill(self.workers, &listed);
-        let before: Vec<usize> = (0..self.rows.len())
-            .filter(|&i| self.rows[i].working)
-            .collect();
-        before.iter().for_each(|&i| self.rows[i].working = false);
+        let given =
+            std::mem::take(&mut self.given) / cores.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        for row in &mut self.rows {
+            row.had_work = std::mem::take(&mut row.working);
+        }
         for (&(slot, _), cores) in demands.iter().zip(cores) {
-            let begins = !before.contains(&(slot.0 as usize));
             let row = self.row(slot);
             row.working = true;
-            if begins {
-                // It began somewhere in between; half of the time is the fair guess.
-                row.settle();
-                row.entitled += cores * time / 2.0;
+            if row.had_work {
+                row.entitled += cores * given;
+                row.settle(keep);
             } else {
-                row.entitled += cores * time;
+                // It began somewhere in between: what it was given until now is taken for fair.
+                row.settle(0.0);
             }
         }
-        for i in before {
-            if !self.rows[i].working {
-                self.rows[i].settle();
+        for row in &mut self.rows {
+            if row.had_work && !row.working {
+                row.settle(0.0);
             }
         }
         if now.since(self.window_began) >= self.window {
@@ -178,11 +190,11 @@ impl Ledger {
 }
 
 impl Row {
-    /// Forgets the difference, and only it: the window goes on.
-    fn settle(&mut self) {
-        let difference = self.entitled - self.given;
-        self.entitled -= difference;
-        self.window.0 -= difference;
+    /// Keeps only a part of the difference, in the current window too.
+    fn settle(&mut self, keep: f64) {
+        let forgotten = (self.entitled - self.given) * (1.0 - keep);
+        self.entitled -= forgotten;
+        self.window.0 -= forgotten;
     }
 }
 
@@ -228,17 +240,32 @@ mod tests {
     }
 
     #[test]
-    fn lag_is_what_is_owed() {
+    fn lag_is_what_is_owed_of_what_was_given() {
         let mut ledger = Ledger::new(2, Nanos(1000 * MS));
         ledger.sample(Nanos(0), &two(9.0));
         ledger.give(Slot(0), Nanos(100 * MS));
         ledger.give(Slot(1), Nanos(100 * MS));
-        ledger.sample(Nanos(100 * MS), &two(9.0));
-        let now = Nanos(100 * MS);
-        assert_eq!(ledger.fairness(Slot(0), now).lag_ns, 50 * MS as i64);
-        assert_eq!(ledger.fairness(Slot(1), now).lag_ns, -50 * MS as i64);
-        ledger.sample(Nanos(100 * MS), &two(9.0)[..1]);
-        assert_eq!(ledger.fairness(Slot(1), now).lag_ns, 0, "it has no work");
+        // At the same instant, so that nothing is forgotten. Of 200 ms, 150 and 50 were due.
+        ledger.sample(Nanos(0), &two(9.0));
+        assert_eq!(ledger.fairness(Slot(0), Nanos(0)).lag_ns, 50 * MS as i64);
+        assert_eq!(ledger.fairness(Slot(1), Nanos(0)).lag_ns, -50 * MS as i64);
+        ledger.sample(Nanos(0), &two(9.0)[..1]);
+        assert_eq!(
+            ledger.fairness(Slot(1), Nanos(0)).lag_ns,
+            0,
+            "it has no work"
+        );
+    }
+
+    #[test]
+    fn lag_fades() {
+        let mut ledger = Ledger::new(2, Nanos(1000 * MS));
+        ledger.sample(Nanos(0), &two(9.0));
+        ledger.give(Slot(1), Nanos(100 * MS));
+        ledger.sample(Nanos(0), &two(9.0));
+        ledger.sample(Nanos(10_000 * MS), &two(9.0));
+        let lag = ledger.fairness(Slot(0), Nanos(10_000 * MS)).lag_ns as f64 / 1e6;
+        assert!((lag - 75.0 / std::f64::consts::E).abs() < 1e-3, "{lag}");
     }
 
     #[test]
@@ -247,18 +274,15 @@ mod tests {
         ledger.sample(Nanos(0), &two(9.0));
         for second in 1..=2 {
             ledger.give(Slot(0), Nanos(1200 * MS));
+            ledger.give(Slot(1), Nanos(800 * MS));
             ledger.sample(Nanos(second * 1000 * MS), &two(9.0));
         }
         let fairness = ledger.fairness(Slot(0), Nanos(2500 * MS));
-        assert!(
-            (fairness.share - 0.6).abs() < 1e-9 && (fairness.entitled - 0.75).abs() < 1e-9,
-            "{fairness:?}"
-        );
-        assert_eq!(
-            ledger.fairness(Slot(0), Nanos(9000 * MS)).share,
-            0.0,
-            "long ago"
-        );
+        assert!((fairness.share - 0.6).abs() < 1e-9, "{fairness:?}");
+        // A little is forgotten within the window.
+        assert!((fairness.entitled - 0.75).abs() < 0.03, "{fairness:?}");
+        let late = Nanos(9000 * MS);
+        assert_eq!(ledger.fairness(Slot(0), late).share, 0.0, "long ago");
     }
 
     #[test]
@@ -267,10 +291,8 @@ mod tests {
         ledger.sample(Nanos(0), &two(9.0));
         ledger.skip(Nanos(5000 * MS));
         ledger.sample(Nanos(5000 * MS), &two(9.0));
-        ledger.sample(Nanos(5001 * MS), &two(9.0));
-        assert_eq!(
-            ledger.fairness(Slot(1), Nanos(5001 * MS)).lag_ns,
-            MS as i64 / 2
-        );
+        ledger.give(Slot(1), Nanos(4));
+        ledger.sample(Nanos(5000 * MS), &two(9.0));
+        assert_eq!(ledger.fairness(Slot(0), Nanos(5000 * MS)).lag_ns, 3);
     }
 }

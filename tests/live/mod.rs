@@ -1,4 +1,4 @@
-//! The ground that live tests stand on: a watchdog, runtimes with a governor, and accounts that must settle.
+//! The ground that live tests stand on: runtimes with a governor, and accounts that must settle.
 
 #![allow(
     dead_code,
@@ -8,58 +8,18 @@
 
 pub mod mortal;
 
+use crate::support::{Watch, watch};
 use quotient::{Attributes, Governor};
-use std::sync::{Mutex, Once};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Longest time that one test may take: only a hang trips it.
-const LIMIT: Duration = Duration::from_secs(120);
+static SILENCE: Once = Once::new();
 
-static RUNNING: Mutex<Vec<(String, Instant)>> = Mutex::new(Vec::new());
-static WATCH: Once = Once::new();
-
-/// While this lives, the test is watched; a test that hangs ends the process with its name.
-pub struct Watched(String);
-
-/// Watches the calling test for two minutes, and keeps planned panics off the terminal.
-pub fn watched(name: &str) -> Watched {
-    watched_for(name, LIMIT)
-}
-
-/// The same with another limit.
-pub fn watched_for(name: &str, limit: Duration) -> Watched {
-    WATCH.call_once(|| {
-        std::thread::spawn(watch);
-        silence_planned_panics();
-    });
-    let until = Instant::now() + limit;
-    RUNNING.lock().unwrap().push((name.into(), until));
-    Watched(name.into())
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        RUNNING.lock().unwrap().retain(|(name, _)| *name != self.0);
-    }
-}
-
-fn watch() {
-    loop {
-        std::thread::sleep(Duration::from_millis(200));
-        let now = Instant::now();
-        let late: Vec<String> = RUNNING
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|(_, until)| *until < now)
-            .map(|(name, _)| name.clone())
-            .collect();
-        if !late.is_empty() {
-            eprintln!("HUNG: {late:?}");
-            std::process::exit(101);
-        }
-    }
+/// Watches the calling test against a hang while the value lives, and keeps planned panics off the terminal.
+pub(crate) fn watched(name: &str) -> Watch {
+    SILENCE.call_once(silence_planned_panics);
+    watch(name, || "(nothing is known of its governor)".into())
 }
 
 /// Panics whose text begins with `planned`, and those with an `i32`, are part of a test and stay unprinted.

@@ -14,9 +14,11 @@ use crate::exec::context;
 use crate::exec::group::Group;
 use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
+use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
 use crate::sched::entitle::{Demand, Ledger};
-use crate::sched::fair::{Fair, Slot};
+use crate::sched::fair::Slot;
+use crate::sched::trace::{Recorder, Trace};
 use crate::sched::{self};
 use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
@@ -40,6 +42,10 @@ pub struct Config {
     pub clock: Clock,
     /// Whether a worker woken from inside a task could get stuck behind it (tokio's multi-thread scheduler).
     pub displace: bool,
+    /// Whether every call of the level-1 scheduler is recorded.
+    pub record: bool,
+    /// Whether a thread watches for tasks that wait behind long polls.
+    pub watchdog: bool,
 }
 
 /// The shared state of one executor.
@@ -55,13 +61,14 @@ pub struct Core {
     graves: Mutex<Vec<Slot>>,
     cancelled: OnceLock<Cause>,
     stopped: AtomicBool,
+    watchdog: Watchdog,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
 }
 
 /// What the scheduler's lock protects.
 pub(super) struct Sched {
-    pub(super) fair: Fair,
+    pub(super) fair: Recorder,
     pub(super) ledger: Ledger,
     groups: Vec<Weak<Group>>,
     demands: Vec<(Slot, Demand)>,
@@ -75,7 +82,11 @@ impl Core {
             .map(|_| crossbeam_deque::Worker::new_fifo())
             .collect();
         let sched = Sched {
-            fair: Fair::new(config.policy, workers),
+            fair: if config.record {
+                Recorder::recording(config.policy, workers)
+            } else {
+                Recorder::silent(config.policy, workers)
+            },
             ledger: Ledger::new(workers, Nanos::from_secs(1)),
             groups: Vec::new(),
             demands: Vec::new(),
@@ -93,8 +104,12 @@ impl Core {
             graves: Mutex::default(),
             cancelled: OnceLock::new(),
             stopped: AtomicBool::new(false),
+            watchdog: Watchdog::default(),
             manned: AtomicUsize::new(workers),
         });
+        if core.config.watchdog && workers > 1 {
+            core.watchdog.start(Arc::downgrade(&core));
+        }
         let workers = rings
             .into_iter()
             .enumerate()
@@ -219,6 +234,41 @@ impl Core {
         }
     }
 
+    /// Ends the recording of the level-1 scheduler's calls; none if there was none.
+    pub fn take_trace(&self) -> Option<Trace> {
+        self.sched.lock().fair.finish()
+    }
+
+    pub(super) fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
+    /// Whether every worker sleeps.
+    pub(super) fn all_asleep(&self) -> bool {
+        self.sleepers.len() == self.workers()
+    }
+
+    /// Lets sleeping workers take what others hold behind polls that go on and on.
+    pub(super) fn expose_stuck(&self) {
+        if !self.sleepers.any() {
+            return;
+        }
+        let now = self.clock().now();
+        let stuck = self.seats.iter().filter(|seat| seat.is_stuck(now));
+        let uids: Vec<u64> = stuck.map(|seat| seat.serving.load(Relaxed)).collect();
+        if uids.is_empty() {
+            return;
+        }
+        let groups: Vec<Arc<Group>> = {
+            let sched = self.sched.lock();
+            sched.groups.iter().filter_map(Weak::upgrade).collect()
+        };
+        let stuck = groups
+            .iter()
+            .filter(|group| uids.contains(&(group.uid + 1)));
+        stuck.for_each(|group| group.expose());
+    }
+
     /// Whether another worker holds tasks of this group that may be taken from it.
     pub(super) fn stealable(&self, uid: u64, me: usize, now: Nanos) -> bool {
         let others = self
@@ -277,5 +327,11 @@ impl Core {
     /// A host gives up a worker; true for the last one.
     pub(super) fn unman(&self) -> bool {
         self.manned.fetch_sub(1, SeqCst) == 1
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.watchdog.dismiss();
     }
 }

@@ -76,6 +76,13 @@ impl Seat {
         self.has_lifo() && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
     }
 
+    /// Whether ready tasks wait here for a poll that has gone on for long.
+    pub(in crate::exec) fn is_stuck(&self, now: Nanos) -> bool {
+        let start = self.poll_start.load(Relaxed);
+        let holds = self.has_lifo() || !self.ring.is_empty();
+        holds && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+    }
+
     pub(in crate::exec) fn usage(&self) -> WorkerUsage {
         WorkerUsage {
             busy: Nanos(self.busy.load(Relaxed)),

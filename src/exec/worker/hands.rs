@@ -5,7 +5,7 @@
 use super::{LIFO_MAX, NOBODY, Worker};
 use crate::exec::group::Group;
 use crate::exec::task::Runnable;
-use crate::sched::feedback::{LEVELS, Turn, level_end, level_of};
+use crate::sched::feedback::{Feedback, LEVELS, Turn, level_end, level_of};
 use crate::sched::{MAX_BATCH, batch};
 use crate::unit::Nanos;
 use crossbeam_deque::Steal;
@@ -77,8 +77,21 @@ impl Worker {
             queue.waiting(turn),
             self.core.workers(),
         );
+        let taken = self.load(group, &mut queue, turn, most.min(MAX_BATCH));
+        self.fresh.set(self.fresh.get() + taken);
+        taken > 0
+    }
+
+    /// Takes up to `most` tasks of a turn into the ring.
+    pub(super) fn load(
+        &self,
+        group: &Group,
+        queue: &mut Feedback<Runnable>,
+        turn: Turn,
+        most: usize,
+    ) -> usize {
         let mut taken = 0;
-        while taken < most.min(MAX_BATCH)
+        while taken < most
             && let Some(task) = queue.take(turn)
         {
             if taken == 0 {
@@ -87,9 +100,10 @@ impl Worker {
             self.ring.push(task);
             taken += 1;
         }
-        group.requeued(0, taken);
-        self.fresh.set(self.fresh.get() + taken);
-        taken > 0
+        if taken > 0 {
+            group.requeued(0, taken);
+        }
+        taken
     }
 
     pub(super) fn set_turn(&self, turn: Option<Turn>, now: Nanos) {

@@ -5,7 +5,8 @@
 //! 1. The ring and the LIFO slot hold tasks of one stream of one group: the one being served. What other
 //!    threads make ready goes to the group's queue.
 //! 2. One clock read per poll: the end of a poll is the beginning of the next. What lies between two polls
-//!    (queues, wake-ups) is thereby charged to the group that caused it.
+//!    (queues, wake-ups) is thereby charged to the group that caused it. What the operating system took
+//!    from the thread meanwhile is not: see [`stolen`].
 //! 3. A group whose tasks this worker holds re-enters the level-1 queue *before* its slice is stopped, so
 //!    that it is never taken for idle in between.
 //! 4. Whatever is given back or left behind is followed by a notify if anybody sleeps.
@@ -14,6 +15,7 @@ mod budget;
 mod hands;
 mod rest;
 mod slices;
+mod stolen;
 mod tasks;
 
 use crate::exec::context;
@@ -30,6 +32,7 @@ use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use stolen::Stolen;
 
 /// Why a worker returned to its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +82,9 @@ pub struct Worker {
     cancelling: Cell<bool>,
     now: Cell<Nanos>,
     slice_began: Cell<Nanos>,
+    stolen: Stolen,
+    /// What was stolen of the running slice.
+    lost: Cell<Nanos>,
     /// Polls of the slice that is being ended.
     polls: Cell<u64>,
     tally: Tally,
@@ -99,6 +105,7 @@ impl Worker {
     pub(super) fn new(core: Arc<Core>, index: usize, ring: Ring<Runnable>) -> Worker {
         Worker {
             seat: core.seat(index).clone(),
+            stolen: Stolen::new(core.clock().is_live()),
             core,
             index,
             ring,
@@ -119,6 +126,7 @@ impl Worker {
             cancelling: Cell::new(false),
             now: Cell::new(Nanos::ZERO),
             slice_began: Cell::new(Nanos::ZERO),
+            lost: Cell::new(Nanos::ZERO),
             polls: Cell::new(0),
             tally: Tally::default(),
             batch: RefCell::default(),

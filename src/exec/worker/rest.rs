@@ -47,6 +47,8 @@ impl Worker {
     /// The worker is awake again, claimed or by chance.
     pub fn awake(&self) {
         self.searching.set(self.core.sleepers.leave(self.index));
+        self.core.watchdog().rouse();
+        self.stolen.awake(self.core.clock().now());
     }
 
     /// Registers how to wake the worker.

@@ -7,6 +7,7 @@ use super::{Next, Worker};
 use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
 use crate::sched::fair::{Slice, Slot};
+use crate::sched::{MAX_BATCH, batch};
 use crate::unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +21,7 @@ impl Worker {
         let mut sched = self.core.sched.lock();
         self.stop(&mut sched, now);
         self.core.sample(&mut sched, now, &mut discard);
-        let next = if self.must_look(&sched) {
+        let next = if self.must_look(&mut sched) {
             Next::Look
         } else {
             self.pick(&mut sched, now, &mut discard)
@@ -58,24 +59,44 @@ impl Worker {
             return;
         };
         let given = now.since(self.slice_began.get());
+        self.stolen.refresh(now);
         self.polls.set(self.tally.polls.get());
         group.learn(self.polls.get(), given);
         self.tally.pour(given, &group.counters);
         let seat = &**self.seat;
         seat.busy.store(seat.busy.load(Relaxed) + given.0, Relaxed);
-        let keep = self.solo.get()
-            && !self.outgrown.get()
-            && !seat.preempt.load(Relaxed)
-            && group.ready() == 0
-            && self.holds_tasks();
-        if keep && let Some(turn) = self.turn.get() {
-            let mut queue = group.queue.lock();
-            queue.charge(turn, now.since(self.turn_began.get()));
-            queue.resume(turn);
-            self.turn_began.set(now);
-        } else {
+        if !self.keep(group, now) {
             self.give_back(group, now);
         }
+    }
+
+    /// Keeps what the worker holds for the next slice, if the group is alone and nothing else of it waits,
+    /// and tops it up with what waits of the same stream. Tasks that are polled where they were last find
+    /// warm caches; with more of them than fit, they must take turns through the queue.
+    fn keep(&self, group: &Group, now: Nanos) -> bool {
+        let held = self.ring.len();
+        let asked_away = self.outgrown.get() || self.seat.preempt.load(Relaxed);
+        let Some(turn) = self.turn.get().filter(|_| self.solo.get() && !asked_away) else {
+            return false;
+        };
+        let most = batch(self.core.config(), group.average_poll(), MAX_BATCH, 1);
+        if !self.holds_tasks() {
+            return false;
+        }
+        let mut queue = group.queue.lock();
+        group.absorb(&mut queue, &mut self.batch.borrow_mut());
+        let waiting = queue.waiting(turn);
+        if waiting < queue.len() || (waiting > 0 && held >= most) {
+            return false;
+        }
+        queue.charge(turn, now.since(self.turn_began.get()));
+        queue.resume(turn);
+        self.turn_began.set(now);
+        let share = waiting
+            .div_ceil(self.core.workers())
+            .min(most.saturating_sub(held));
+        self.load(group, &mut queue, turn, share);
+        true
     }
 
     /// The scheduler's side of the end of a slice.
@@ -92,7 +113,10 @@ impl Worker {
             sched.fair.wake(group.slot, now, false);
         }
         if self.serving.replace(false)
-            && let Some(charge) = sched.fair.stop(self.index, now, self.polls.get())
+            && let Some(charge) =
+                sched
+                    .fair
+                    .stop(self.index, now.since(self.lost.take()), self.polls.get())
         {
             sched.ledger.give(charge.group, charge.given);
         }
@@ -100,7 +124,7 @@ impl Worker {
 
     /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that
     /// ran dry while it is behind gets that look before another one is served.
-    pub(super) fn must_look(&self, sched: &Sched) -> bool {
+    pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
         let dry = self.dry.take() && !self.looked.get();
         let behind = dry
             && self

@@ -3,6 +3,7 @@
 //! Mechanism; called from inside polls, on the worker's own thread.
 
 use super::Worker;
+use super::stolen::SUSPECT;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
 
@@ -23,9 +24,22 @@ impl Worker {
     pub(in crate::exec) fn polled(&self, started: Nanos, delay: Nanos) -> Nanos {
         let now = self.core.clock().now();
         self.now.set(now);
-        let took = now.since(started);
+        let mut took = now.since(started);
+        if took >= SUSPECT {
+            took = took.since(self.robbed(took, now));
+        }
         self.tally.poll(delay, took, self.core.setup().long_poll);
         took
+    }
+
+    /// What was stolen of a poll counts for nobody: the slice and the turn began so much later.
+    #[cold]
+    fn robbed(&self, took: Nanos, now: Nanos) -> Nanos {
+        let stolen = self.stolen.during(took, now);
+        self.lost.set(self.lost.get().plus(stolen));
+        self.slice_began.set(self.slice_began.get().plus(stolen));
+        self.turn_began.set(self.turn_began.get().plus(stolen));
+        stolen
     }
 
     /// That poll used up the cooperative budget.

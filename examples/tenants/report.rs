@@ -1,0 +1,327 @@
+//! The one table at the end: what was asked, what plain tokio gave, what Quotient gave, and whether that holds.
+
+use crate::host::{Arm, TENANTS};
+use crate::stage::Window;
+use crate::suites::{Company, Promise, Rules, SUITES, Suite};
+use crate::wire::LoadOutcome;
+use std::fmt;
+use std::time::Duration;
+
+/// All windows of one suite, host and company, as one.
+#[derive(Default)]
+struct Seen {
+    elapsed: Duration,
+    loads: Vec<LoadOutcome>,
+    tenants: [Duration; TENANTS],
+    /// Worker time by the governor's account.
+    charged: [Duration; TENANTS],
+    processes: Duration,
+    /// CPU time of the workers' CPUs, and the part of it that other programs took.
+    cores: Duration,
+    others: Duration,
+}
+
+impl Seen {
+    fn of<'a>(windows: impl Iterator<Item = &'a Window>, workers: usize) -> Self {
+        let mut seen = Seen::default();
+        for window in windows {
+            seen.elapsed += window.elapsed();
+            seen.processes += window.processes();
+            seen.cores += window.elapsed() * workers as u32;
+            seen.others += window.others(workers);
+            for (sum, time) in seen.tenants.iter_mut().zip(window.tenants()) {
+                *sum += time;
+            }
+            for (sum, time) in seen.charged.iter_mut().zip(window.charged()) {
+                *sum += time;
+            }
+            for load in &window.loads {
+                let same = |other: &&mut LoadOutcome| {
+                    (other.tenant, other.load) == (load.tenant, load.load)
+                };
+                match seen.loads.iter_mut().find(same) {
+                    Some(sum) => {
+                        sum.queries += load.queries;
+                        sum.latencies.extend(&load.latencies);
+                    }
+                    None => seen.loads.push(load.clone()),
+                }
+            }
+        }
+        seen.loads.sort_by_key(|load| (load.tenant, load.load));
+        seen.loads
+            .iter_mut()
+            .for_each(|load| load.latencies.sort_unstable());
+        seen
+    }
+
+    /// Queries per second of all loads of the tenants that `which` takes.
+    fn rate(&self, which: impl Fn(usize) -> bool) -> f64 {
+        let queries: f64 = self
+            .loads
+            .iter()
+            .filter(|load| which(load.tenant))
+            .map(|load| load.queries)
+            .sum();
+        queries / self.elapsed.as_secs_f64()
+    }
+
+    /// "queries/s, p50, p99" of one load.
+    fn load(&self, tenant: usize, load: usize) -> String {
+        let Some(found) = self
+            .loads
+            .iter()
+            .find(|found| (found.tenant, found.load) == (tenant, load))
+        else {
+            return "-".into();
+        };
+        let rate = found.queries / self.elapsed.as_secs_f64();
+        let [p50, p99] = [50, 99].map(|percent| percentile(&found.latencies, percent));
+        format!("{rate:.0}/s  {p50}  {p99}")
+    }
+
+    /// CPU time outside the queries ÷ CPU time of both processes, in percent.
+    fn outside(&self) -> f64 {
+        let groups: Duration = self.tenants.iter().sum();
+        100.0 * (1.0 - groups.as_secs_f64() / self.processes.as_secs_f64())
+    }
+
+    /// CPU time of both processes, and that of other programs, ÷ that of the workers' CPUs, in percent.
+    fn used(&self) -> [f64; 2] {
+        [self.processes, self.others]
+            .map(|time| 100.0 * time.as_secs_f64() / self.cores.as_secs_f64())
+    }
+
+    /// The part of the CPUs that was there for us, 0 to 1.
+    fn available(&self) -> f64 {
+        1.0 - self.others.as_secs_f64() / self.cores.as_secs_f64()
+    }
+}
+
+/// Milliseconds; "-" without a value.
+fn percentile(sorted: &[u64], percent: usize) -> String {
+    let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(rank).map_or("-".into(), |micros| {
+        format!("{:.0}", *micros as f64 / 1000.0)
+    })
+}
+
+/// A promise's ratio. Phases at different times are compared by the CPU time that was there for them: a build that
+/// runs on the same machine for a second is not the governor's doing. What the governor leaves idle is.
+fn measure(promise: Promise, alone: &Seen, beside: &Seen) -> f64 {
+    match promise {
+        Promise::Throughput { .. } => {
+            beside.rate(|tenant| tenant == 0) / beside.rate(|tenant| tenant == 1)
+        }
+        Promise::OfAlone { .. } => {
+            let [beside, alone] =
+                [beside, alone].map(|seen| seen.rate(|tenant| tenant == 0) / seen.available());
+            beside / alone
+        }
+        Promise::Share { tenant, .. } => {
+            beside.rate(|other| other == tenant) / beside.rate(|_| true)
+        }
+        Promise::Cpu { .. } => beside.tenants[0].as_secs_f64() / beside.tenants[1].as_secs_f64(),
+    }
+}
+
+/// One line: what, asked, tokio, Quotient, verdict.
+type Line = [String; 5];
+
+/// The table.
+pub(crate) struct Report {
+    /// By suite.
+    lines: Vec<Vec<Line>>,
+    holds: bool,
+    /// The most that other programs took of the CPU in a suite under Quotient, in percent.
+    disturbed: f64,
+}
+
+impl Report {
+    pub(crate) fn of(windows: &[Window], suites: &[usize], workers: usize, rules: Rules) -> Self {
+        let mut report = Report {
+            lines: Vec::new(),
+            holds: true,
+            disturbed: 0.0,
+        };
+        for &suite in suites {
+            let lines = report.suite(windows, suite, workers, rules);
+            report.lines.push(lines);
+        }
+        report
+    }
+
+    /// Whether every promise held under Quotient.
+    pub(crate) fn holds(&self) -> bool {
+        self.holds
+    }
+
+    fn verdict(&mut self, holds: bool) -> String {
+        self.holds &= holds;
+        if holds { "PASS" } else { "FAIL" }.into()
+    }
+
+    /// What the governor itself shares out, beside what comes of it.
+    fn worker_time(&mut self, suite: &Suite, beside: &Seen, rules: Rules) -> Line {
+        let weights = || suite.tenants.iter().map(|tenant| f64::from(tenant.weight));
+        let (all, whole) = (
+            beside.charged.iter().sum::<Duration>().as_secs_f64(),
+            weights().sum::<f64>(),
+        );
+        let shares = || beside.charged.iter().map(|time| time.as_secs_f64() / all);
+        let holds = weights()
+            .zip(shares())
+            .all(|(weight, share)| (share - weight / whole).abs() <= rules.share);
+        let join = |cells: Vec<String>| cells.join(" : ");
+        [
+            "   worker time, by the governor".into(),
+            join(weights().map(|weight| weight.to_string()).collect()),
+            "-".into(),
+            join(
+                weights()
+                    .zip(shares())
+                    .map(|(_, share)| format!("{:.2}", share * whole))
+                    .collect(),
+            ),
+            self.verdict(holds),
+        ]
+    }
+
+    fn suite(
+        &mut self,
+        windows: &[Window],
+        index: usize,
+        workers: usize,
+        rules: Rules,
+    ) -> Vec<Line> {
+        let suite = &SUITES[index];
+        let arms = [Arm::Tokio, Arm::Quotient];
+        let [alone, beside] = [Company::Alone, Company::Beside].map(|company| {
+            arms.map(|arm| {
+                Seen::of(
+                    windows.iter().filter(|window| {
+                        (window.suite, window.arm, window.company) == (index, arm, company)
+                    }),
+                    workers,
+                )
+            })
+        });
+        self.disturbed = self.disturbed.max(beside[1].used()[1]);
+        let both = |cell: &dyn Fn(usize) -> String| [cell(0), cell(1)];
+        let info = |what: String, [tokio, quotient]: [String; 2]| {
+            [what, String::new(), tokio, quotient, String::new()]
+        };
+        let mut lines = vec![info(
+            format!("{}  {}", index + 1, suite.title),
+            Default::default(),
+        )];
+        for &promise in suite.promises {
+            let names: Vec<_> = suite.tenants.iter().map(|tenant| tenant.name).collect();
+            let what = match promise {
+                Promise::Throughput { .. } => format!("   {} ÷ {}, queries/s", names[0], names[1]),
+                Promise::OfAlone { .. } => format!("   {} beside ÷ alone, queries/s", names[0]),
+                Promise::Share { tenant, .. } => format!("   {} ÷ all, queries/s", names[tenant]),
+                Promise::Cpu { .. } => format!("   {} ÷ {}, CPU time", names[0], names[1]),
+            };
+            let [tokio, quotient] = [0, 1].map(|arm| measure(promise, &alone[arm], &beside[arm]));
+            // Not `>`: a ratio that is no number does not hold.
+            let off = |ratio: f64| (ratio / promise.asked() - 1.0).abs();
+            let nearer = rules.nearer && off(quotient) < off(tokio);
+            let holds = off(quotient) <= rules.tolerance || nearer;
+            lines.push([
+                what,
+                format!("{:.3} ± {:.0} %", promise.asked(), rules.tolerance * 100.0),
+                format!("{tokio:.3}"),
+                format!("{quotient:.3}"),
+                self.verdict(holds),
+            ]);
+        }
+        lines.push(self.worker_time(suite, &beside[1], rules));
+        for (number, tenant) in suite.tenants.iter().enumerate() {
+            for (place, load) in tenant.loads.iter().enumerate() {
+                let what = format!("   {}: {}", tenant.name, load.name);
+                if number == 0 && suite.needs_alone() {
+                    lines.push(info(
+                        format!("{what}, alone"),
+                        both(&|arm| alone[arm].load(number, place)),
+                    ));
+                }
+                lines.push(info(what, both(&|arm| beside[arm].load(number, place))));
+            }
+        }
+        let mut percent = |what: &str, of: &dyn Fn(&Seen) -> String| {
+            let cell = |arm: usize| match suite.needs_alone() {
+                true => format!("{} % ({} % alone)", of(&beside[arm]), of(&alone[arm])),
+                false => format!("{} %", of(&beside[arm])),
+            };
+            lines.push(info(format!("   {what}"), both(&cell)));
+        };
+        percent("CPU outside the groups", &|seen| {
+            format!("{:.1}", seen.outside())
+        });
+        percent("CPU used, by service and clients", &|seen| {
+            format!("{:.1}", seen.used()[0])
+        });
+        percent("CPU used, by other programs", &|seen| {
+            format!("{:.1}", seen.used()[1])
+        });
+        lines
+    }
+}
+
+const FOOT: &str = "Of each load: queries/s, p50 and p99 in ms, as its clients saw them. All clients of a load always wait for an
+answer, so latency is their number ÷ queries/s: a tenant that gets less also waits longer.
+tokio takes turns among all queries, and small ones are done sooner. Quotient takes turns among groups, by weight;
+within a group older queries go first until they have used 200 ms. Its p99 is close to p50, and a small query waits
+for the large ones before it in its own group (2: analysts), but not for those of others (2: dashboards).
+Beside ÷ alone is per second of CPU that other programs left. CPU outside the groups: HTTP, clients, the governor.
+";
+
+/// Above this, in percent of the CPU, other programs may be why a promise did not hold.
+const DISTURBED: f64 = 10.0;
+
+const HEAD: [&str; 5] = ["", "asked", "tokio", "Quotient", ""];
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = |text: &str| text.chars().count();
+        let width = |column: usize| {
+            let cells = self
+                .lines
+                .iter()
+                .flatten()
+                .filter(|line| line[2..].iter().any(|cell| !cell.is_empty()));
+            cells
+                .map(|line| length(&line[column]))
+                .chain([length(HEAD[column])])
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: [usize; 5] = std::array::from_fn(width);
+        let rule = "─".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1));
+        let mut row = |cells: [&str; 5]| {
+            let padded: Vec<_> = cells
+                .iter()
+                .zip(widths)
+                .map(|(cell, width)| format!("{cell:<width$}"))
+                .collect();
+            writeln!(f, "{}", padded.join("  ").trim_end())
+        };
+        row(HEAD)?;
+        for line in &self.lines {
+            row([&rule, "", "", "", ""])?;
+            line.iter()
+                .try_for_each(|cells| row(cells.each_ref().map(String::as_str)))?;
+        }
+        row([&rule, "", "", "", ""])?;
+        f.write_str(FOOT)?;
+        if !self.holds && self.disturbed > DISTURBED {
+            writeln!(
+                f,
+                "Other programs took up to {:.0} % of the CPU, also in the middle of queries; worker time passes meanwhile.",
+                self.disturbed
+            )?;
+        }
+        Ok(())
+    }
+}

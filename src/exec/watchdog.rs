@@ -1,0 +1,79 @@
+//! The watchdog: sees to it that ready tasks behind a long poll are taken by workers that sleep.
+//!
+//! Mechanism; one thread of its own. A task woken from inside a poll waits in its worker's hands without
+//! waking anybody, since that poll is nearly always over in a moment and the task then finds warm caches
+//! (a wake-up would cost a hundred times as much). If the poll goes on, nobody is awake to notice: the
+//! watchdog does. It ticks only while tasks run, and rests, using nothing, when all workers sleep.
+
+use super::core::Core;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{OnceLock, Weak};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// 250 looks a second: less than a thousandth of a core.
+const TICK: Duration = Duration::from_millis(4);
+/// Looks at a sleeping executor before the watchdog rests too.
+const PATIENCE: u32 = 12;
+
+/// The watchdog's collar: how to rouse it.
+#[derive(Debug, Default)]
+pub(super) struct Watchdog {
+    thread: OnceLock<Thread>,
+    resting: AtomicBool,
+}
+
+impl Watchdog {
+    /// Starts the thread. Without one (the system refuses more threads) tasks wait for long polls to end.
+    pub(super) fn start(&self, core: Weak<Core>) {
+        let run = move || watch(&core);
+        if let Ok(handle) = thread::Builder::new()
+            .name("quotient-watchdog".into())
+            .spawn(run)
+        {
+            let _ = self.thread.set(handle.thread().clone());
+        }
+    }
+
+    /// A worker woke up. Costs a load if the watchdog is up.
+    pub(super) fn rouse(&self) {
+        if self.resting.load(SeqCst) && self.resting.swap(false, SeqCst) {
+            self.unpark();
+        }
+    }
+
+    /// The executor is gone: the thread ends.
+    pub(super) fn dismiss(&self) {
+        self.unpark();
+    }
+
+    fn unpark(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+fn watch(core: &Weak<Core>) {
+    let mut quiet = 0;
+    while let Some(core) = core.upgrade() {
+        if !core.all_asleep() {
+            quiet = 0;
+            core.expose_stuck();
+        } else if quiet < PATIENCE {
+            quiet += 1;
+        } else {
+            // Says that it rests, then looks again: a worker leaves the sleepers, then looks whether it rests.
+            core.watchdog().resting.store(true, SeqCst);
+            let rest = core.all_asleep();
+            drop(core);
+            if rest {
+                thread::park();
+            }
+            quiet = 0;
+            continue;
+        }
+        drop(core);
+        thread::sleep(TICK);
+    }
+}

@@ -1,0 +1,141 @@
+//! Unit tests of the level's arithmetic; pure.
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn fair(workers: usize) -> Fair {
+    Fair::new(
+        Config {
+            slice: Nanos(100 * MS),
+            min_charge: Nanos(0),
+            ..Config::default()
+        },
+        workers,
+    )
+}
+
+/// Runs `slices` fixed slices on one worker with all groups always queued; slices per group.
+fn run(weights: &[u64], slices: usize) -> (Vec<usize>, Vec<u32>) {
+    let mut fair = fair(1);
+    let slots: Vec<Slot> = weights.iter().map(|&w| fair.add(Weight::new(w))).collect();
+    for &slot in &slots {
+        fair.wake(slot, Nanos(0), false);
+    }
+    let (mut counts, mut order) = (vec![0; weights.len()], Vec::new());
+    let mut now = Nanos(0);
+    for _ in 0..slices {
+        let slot = fair.first().unwrap();
+        let slice = fair.start(0, slot, now);
+        now = slice.end;
+        fair.stop(0, now, 1);
+        counts[slot.0 as usize] += 1;
+        order.push(slot.0);
+    }
+    (counts, order)
+}
+
+#[test]
+fn fixed_slices_come_out_by_weight_exactly() {
+    assert_eq!(run(&[2, 1], 30).0, [20, 10]);
+    assert_eq!(run(&[1, 3, 4], 80).0, [10, 30, 40]);
+    assert_eq!(run(&[2, 6, 8], 160).0, [20, 60, 80]);
+    assert_eq!(run(&[2, 1], 6).1, [0, 1, 0, 0, 1, 0]);
+}
+
+/// A queue in which the given groups (weight, vruntime in ms) are queued.
+fn queued(groups: &[(u64, u64)]) -> Fair {
+    let mut fair = fair(1);
+    for &(weight, v) in groups {
+        let slot = fair.add(Weight::new(weight));
+        fair.groups[slot.0 as usize].vruntime = Vtime::at(v * MS);
+        fair.working += 1;
+        fair.working_weight += weight;
+        fair.requeue(slot);
+    }
+    fair
+}
+
+#[test]
+fn a_returning_group_is_clamped_to_half_its_ideal_share() {
+    let cases = [
+        (&[(2, 1000)][..], 1, 0, 983_333_334),
+        (&[(1, 1000)], 4, 0, 990_000_000),
+        (&[(1, 1000), (2, 1500)], 1, 0, 975_000_000),
+        (&[(2, 1000)], 1, 990 * MS, 990_000_000),
+    ];
+    for (others, weight, own, expected) in cases {
+        let mut fair = queued(others);
+        let slot = fair.add(Weight::new(weight));
+        fair.groups[slot.0 as usize].vruntime = Vtime::at(own);
+        fair.wake(slot, Nanos(0), false);
+        assert_eq!(
+            fair.vruntime(slot),
+            Nanos(expected),
+            "{others:?} + {weight}"
+        );
+    }
+}
+
+#[test]
+fn a_new_weight_counts_from_now_on() {
+    let mut fair = fair(1);
+    let slot = fair.add(Weight::new(1));
+    fair.wake(slot, Nanos(0), false);
+    fair.start(0, slot, Nanos(0));
+    fair.stop(0, Nanos(100 * MS), 1);
+    assert_eq!(fair.vruntime(slot), Nanos(100 * MS));
+    fair.set_weight(slot, Weight::new(4));
+    fair.start(0, slot, Nanos(100 * MS));
+    fair.stop(0, Nanos(200 * MS), 1);
+    assert_eq!(fair.vruntime(slot), Nanos(125 * MS));
+}
+
+#[test]
+fn vruntimes_near_the_end_of_the_range_are_rebased_and_keep_their_distance() {
+    let mut fair = queued(&[(1, 0), (1, 0)]);
+    let near = u64::MAX / 4;
+    fair.groups[0].vruntime = Vtime::at(near);
+    fair.groups[1].vruntime = Vtime::at(near - 5);
+    fair.requeue(Slot(0));
+    fair.requeue(Slot(1));
+    for _ in 0..10 {
+        let slot = fair.first().unwrap();
+        fair.start(0, slot, Nanos(0));
+        fair.stop(0, Nanos(10), 1);
+    }
+    let (a, b) = (fair.vruntime(Slot(0)).0, fair.vruntime(Slot(1)).0);
+    assert!(a < 100 && b < 100 && a.abs_diff(b) <= 10, "{a} {b}");
+    // One absurd charge cannot wrap either, and the other group is served from then on.
+    fair.start(0, Slot(0), Nanos(0));
+    fair.stop(0, Nanos::MAX, u64::MAX);
+    assert_eq!(fair.first(), Some(Slot(1)));
+}
+
+#[test]
+fn a_waking_group_preempts_the_worker_that_is_furthest_ahead() {
+    let mut fair = fair(2);
+    let (a, b, c) = (
+        fair.add(Weight::new(1)),
+        fair.add(Weight::new(1)),
+        fair.add(Weight::new(1)),
+    );
+    fair.wake(a, Nanos(0), false);
+    fair.start(0, a, Nanos(0));
+    fair.wake(b, Nanos(0), false);
+    fair.start(1, b, Nanos(10 * MS));
+    assert_eq!(fair.wake(c, Nanos(50 * MS), true), Some(0));
+    assert_eq!(fair.wake(c, Nanos(50 * MS), true), None, "already queued");
+}
+
+#[test]
+fn a_group_with_work_is_not_removed() {
+    let mut fair = fair(1);
+    let a = fair.add(Weight::MIN);
+    fair.wake(a, Nanos(0), false);
+    assert!(!fair.remove(a));
+    fair.dequeue(a);
+    assert!(fair.remove(a));
+    assert!(!fair.remove(a), "only once");
+    assert_eq!(fair.add(Weight::MIN), a, "its place is used again");
+}

@@ -1,0 +1,62 @@
+//! What the workers did, replayed without them: the policy alone gives the same answers.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use quotient::sched::trace::{Op, Trace, replay};
+use quotient::{Governor, task::yield_now};
+use std::time::{Duration, Instant};
+
+mod support;
+
+async fn compute(polls: u32, length: Duration) {
+    for _ in 0..polls {
+        let start = Instant::now();
+        while start.elapsed() < length {}
+        yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
+    let governor = Governor::builder()
+        .workers(2)
+        .record_schedule(true)
+        .init_sql(
+            "CREATE RESOURCE GROUP a WITH ('cpu_core_limit'='2');
+             CREATE RESOURCE GROUP b WITH ('cpu_core_limit'='1');",
+        )
+        .build()
+        .unwrap();
+    let spawn = |group, polls, micros| {
+        governor
+            .spawn_in(group, compute(polls, Duration::from_micros(micros)))
+            .unwrap()
+    };
+    let mut tasks = Vec::new();
+    for i in 0..40 {
+        tasks.push(spawn("a", 50, 20 + i % 3 * 100));
+        tasks.push(spawn("b", 50, 30));
+        if i == 20 {
+            governor
+                .execute("ALTER RESOURCE GROUP b WITH ('cpu_core_limit'='4')")
+                .await
+                .unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let trace = governor.take_trace().unwrap();
+    let starts = trace
+        .calls
+        .iter()
+        .filter(|(op, _)| matches!(op, Op::Start { .. }))
+        .count();
+    assert!(starts > 100, "{starts} slices");
+    replay(&trace).unwrap();
+    // And once more after a trip through its text.
+    let read: Trace = trace.to_string().parse().unwrap();
+    replay(&read).unwrap();
+    assert!(governor.take_trace().is_none(), "it has ended");
+}
