@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
+mod support;
 
 use live::{current_thread, governor, multi_thread, watched};
 use quotient::task::current;
