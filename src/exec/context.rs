@@ -3,15 +3,14 @@
 //! Mechanism: thread-locals, each set for a scope and restored on every way out, panics included.
 
 use super::account::Account;
-use super::task::{Id, Lease};
+use super::task::{Lease, Task};
 use super::worker::Worker;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 /// What a running task is: kept by the task, lent to the thread while it is polled or dropped.
 pub(super) struct Scope {
-    pub(super) id: Id,
-    pub(super) account: Arc<Account>,
+    pub(super) task: Arc<Task>,
     pub(super) lease: Option<Lease>,
 }
 

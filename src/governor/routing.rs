@@ -11,7 +11,7 @@ use crate::exec::core::Core;
 use crate::exec::group::Group;
 use crate::query::Outcome;
 use crate::unit::GroupId;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -52,9 +52,8 @@ impl Entry {
 pub(super) struct Routing {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) index: Index,
-    by_id: HashMap<GroupId, Arc<Entry>>,
-    /// Sorted by name: a few comparisons cost less than a hash on the way of every `spawn_in`.
-    by_name: Vec<Arc<Entry>>,
+    by_id: FxHashMap<GroupId, Arc<Entry>>,
+    by_name: FxHashMap<Arc<str>, Arc<Entry>>,
     default: Arc<Entry>,
 }
 
@@ -77,7 +76,7 @@ impl Routing {
                 Entry::new(spec, core)
             }
         };
-        let by_id: HashMap<_, _> = snapshot
+        let by_id: FxHashMap<_, _> = snapshot
             .groups()
             .map(|spec| (spec.id, entry(spec)))
             .collect();
@@ -91,8 +90,10 @@ impl Routing {
             short_query: spec.group_type() == GroupType::ShortQuery,
             classifier,
         });
-        let mut by_name: Vec<_> = by_id.values().cloned().collect();
-        by_name.sort_by(|a, b| a.name.cmp(&b.name));
+        let by_name = by_id
+            .values()
+            .map(|entry| (entry.name.clone(), entry.clone()))
+            .collect();
         Routing {
             index: Index::new(inputs),
             by_name,
@@ -107,11 +108,7 @@ impl Routing {
     }
 
     pub(super) fn by_name(&self, name: &str) -> Option<&Arc<Entry>> {
-        let at = self
-            .by_name
-            .binary_search_by(|entry| (*entry.name).cmp(name))
-            .ok()?;
-        self.by_name.get(at)
+        self.by_name.get(name)
     }
 
     /// `default_wg`.

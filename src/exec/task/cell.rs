@@ -63,6 +63,10 @@ impl<S: ?Sized> Cell<S> {
         self.id
     }
 
+    pub(in crate::exec) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
     pub(in crate::exec) fn group(&self) -> &Arc<Group> {
         &self.account.group
     }

@@ -135,17 +135,15 @@ where
         }
         let this = self.as_mut().project();
         let ticket = this
-            .scope
+            .cell
             .account
             .waiting
             .enter(worker.index(), cx.waker().clone());
         *this.ticket = Some(ticket);
         this.cell.ticket.store(ticket.pack(), SeqCst);
         let before = this.cell.state.fetch_or(WAITING, SeqCst);
-        let core = &this.scope.account.group.core;
-        if before & ABORT != 0
-            || this.scope.account.killed().is_some()
-            || core.cancelled().is_some()
+        let core = &this.cell.account.group.core;
+        if before & ABORT != 0 || this.cell.account.killed().is_some() || core.cancelled().is_some()
         {
             return Step::End(self.cancel());
         }
@@ -173,7 +171,7 @@ where
     fn finish(self: Pin<&mut Self>, output: Result<F::Output, JoinError>) {
         let this = self.project();
         if let Some(ticket) = this.ticket.take() {
-            let waker = this.scope.account.waiting.leave(ticket);
+            let waker = this.cell.account.waiting.leave(ticket);
             drop(waker);
         }
         let lease = this.scope.lease.take();
@@ -191,7 +189,7 @@ where
         // Reached with the future still there only if a runnable was dropped instead of run.
         if self.future.is_some() {
             let output = self.as_mut().cancel();
-            let group = self.scope.account.group.clone();
+            let group = self.cell.account.group.clone();
             self.finish(output);
             group.counters.finished.fetch_add(1, SeqCst);
         }
@@ -235,8 +233,7 @@ where
         return JoinHandle::new(cell);
     }
     let scope = Scope {
-        id: cell.id,
-        account: account.clone(),
+        task: cell.clone(),
         lease,
     };
     let harness = Harness {
@@ -253,20 +250,22 @@ where
         .metadata(meta)
         .spawn(move |_| harness, WithInfo(schedule));
     task.detach();
-    make_ready(runnable, false);
+    context::worker(|worker| match worker {
+        Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
+        // The caller's account holds the group.
+        _ => group.push(runnable),
+    });
     JoinHandle::new(cell)
 }
 
+/// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
 fn schedule(runnable: Runnable, info: ScheduleInfo) {
-    make_ready(runnable, info.woken_while_running);
-}
-
-/// Puts a ready task where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
-fn make_ready(runnable: Runnable, yielded: bool) {
     context::worker(|worker| {
         let meta = runnable.metadata();
         match worker {
-            Some(worker) if worker.serves(meta.stream) => worker.push(runnable, yielded),
+            Some(worker) if worker.serves(meta.stream) => {
+                worker.push(runnable, info.woken_while_running);
+            }
             _ => {
                 // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
                 let group = meta.cell.account.group.clone();

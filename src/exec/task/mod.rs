@@ -70,8 +70,8 @@ pub struct Current {
 pub fn current() -> Option<Current> {
     context::task(|scope| {
         scope.map(|scope| Current {
-            id: scope.id,
-            account: scope.account.clone(),
+            id: scope.task.id(),
+            account: scope.task.account().clone(),
             lease: scope.lease.clone(),
         })
     })
@@ -92,7 +92,7 @@ pub fn id() -> Id {
 
 /// The running task's id, if there is one.
 pub fn try_id() -> Option<Id> {
-    context::task(|scope| scope.map(|scope| scope.id))
+    context::task(|scope| scope.map(|scope| scope.task.id()))
 }
 
 /// Lets the other ready tasks of the group run before this one goes on.

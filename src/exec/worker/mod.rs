@@ -61,6 +61,8 @@ pub struct Worker {
     /// How many tasks at the front of the ring have not been polled since they were fetched.
     fresh: Cell<usize>,
     lifo_streak: Cell<u32>,
+    /// So many tasks in the ring are offered to workers that sleep.
+    offer_at: Cell<usize>,
     /// The group served now, or the one served last, kept to spare its reference count.
     group: RefCell<Option<Arc<Group>>>,
     serving: Cell<bool>,
@@ -111,6 +113,7 @@ impl Worker {
             ring,
             fresh: Cell::new(0),
             lifo_streak: Cell::new(0),
+            offer_at: Cell::new(2),
             group: RefCell::new(None),
             serving: Cell::new(false),
             turn: Cell::new(None),

@@ -185,6 +185,7 @@ impl Worker {
         seat.preempt.store(false, Relaxed);
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
+            self.offer_at.set(self.worth_a_wake(group));
         }
         self.serving.set(true);
         self.solo.set(slice.solo);

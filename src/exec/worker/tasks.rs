@@ -81,7 +81,7 @@ impl Worker {
         } else if let Some(older) = seat.swap_lifo(task) {
             self.ring.push(older);
         }
-        if self.core.sleepers.any() && self.ring.len() + usize::from(seat.has_lifo()) > 1 {
+        if self.core.sleepers.any() && self.ring.len() >= self.offer_at.get() {
             self.offer();
         }
     }
