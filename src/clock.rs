@@ -84,6 +84,10 @@ impl ThreadTime {
         let cpu = micros(usage.user_time())?.plus(micros(usage.system_time())?);
         Some(ThreadTime {
             cpu,
+            #[allow(
+                clippy::useless_conversion,
+                reason = "a C long has 32 bits on some systems"
+            )]
             yielded: usage.voluntary_context_switches().into(),
         })
     }

@@ -2,13 +2,13 @@
 //!
 //! Pure; built once per snapshot, then only read, by any thread.
 //!
-//! A tree. A node holds classifiers in the order of [`Rank`]; one that holds many sends each to a child by its
+//! A tree. A node holds classifiers in the order of [`Rank`](super::rank::Rank); one that holds many sends each to a child by its
 //! *rarest* condition there (its user, its role, its network, or each of its databases), and that kind of
 //! condition is done with below. A request follows the edges for what it states: its user, each of its roles,
 //! each network around its address, one of its databases. The shape bounds what adversarial catalogs can do:
 //! a node's list stays long only if its classifiers are alike in all four and differ in query types or costs.
 //!
-//! 1. Texts and networks are numbers ([`Symbol`]) from the door on; edges and conditions compare numbers only.
+//! 1. Texts and networks are numbers (`Symbol`) from the door on; edges and conditions compare numbers only.
 //! 2. A classifier that matches is reached by some edge at every node on its way: an edge is taken whenever the
 //!    condition behind it is met. (For databases one stated name is enough: a classifier stands below each of its
 //!    own, and a matching one lists all that are stated.)

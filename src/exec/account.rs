@@ -1,6 +1,6 @@
 //! Whom a task is charged to: a query, or a group directly; and where its waiting tasks can be found.
 //!
-//! Mechanism; any thread. A task is entered in [`Waiting`] at its first `Pending`, not when it is spawned:
+//! Mechanism; any thread. A task is entered in `Waiting` at its first `Pending`, not when it is spawned:
 //! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
 
 use super::group::Group;

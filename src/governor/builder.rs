@@ -24,7 +24,8 @@ pub enum Host {
     Attached,
 }
 
-type AllowOverride = Box<dyn Fn(&Attributes, &str) -> bool + Send + Sync>;
+/// Whether a request may name its group.
+pub(super) type AllowOverride = Box<dyn Fn(&Attributes, &str) -> bool + Send + Sync>;
 
 /// A governor in the making. Made by [`Governor::builder`].
 #[must_use = "nothing happens before `build`"]

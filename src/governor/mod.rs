@@ -31,6 +31,7 @@ use crate::sched::trace::Trace;
 use crate::sql::{self, Output, Statement};
 use crate::unit::{GroupId, Nanos, QueryId};
 use arc_swap::ArcSwap;
+use builder::AllowOverride;
 use parking_lot::Mutex;
 use routing::{Entry, Routing};
 use std::collections::BTreeMap;
@@ -78,7 +79,7 @@ struct Inner {
     unmanaged_cpu: AtomicU64,
     unclassified: AtomicU64,
     apply_errors: AtomicU64,
-    allow_override: Box<dyn Fn(&Attributes, &str) -> bool + Send + Sync>,
+    allow_override: AllowOverride,
 }
 
 /// A resource group, as found by [`Governor::classify`]. It stays valid when the group is dropped.
@@ -101,10 +102,11 @@ impl GroupHandle {
     /// What all its queries and tasks have used since it was created.
     pub fn usage(&self) -> Usage {
         let usage = self.entry.group.usage();
-        let mut sum = Usage::default();
-        sum.cpu = usage.cpu_poll.plus(usage.cpu_drop).into();
-        sum.polls = usage.polls;
-        sum
+        Usage {
+            cpu: usage.cpu_poll.plus(usage.cpu_drop).into(),
+            polls: usage.polls,
+            ..Usage::default()
+        }
     }
 
     /// The executor's counters of it: tasks by state, delays, shares, lag.
@@ -123,7 +125,7 @@ impl Governor {
         catalog: Catalog,
         core: Arc<Core>,
         drivers: Vec<tokio::task::JoinHandle<()>>,
-        allow_override: Box<dyn Fn(&Attributes, &str) -> bool + Send + Sync>,
+        allow_override: AllowOverride,
     ) -> Governor {
         let gate = Gate::new();
         let routing = Routing::new(catalog.snapshot(), &core, &gate, None);

@@ -84,7 +84,7 @@ table! {
     GROUP_POLL_DURATION = "quotient_group_poll_duration_seconds", Histogram, Seconds, ["group"],
         "Length of single polls.";
     GROUP_LAG = "quotient_group_lag_seconds", Gauge, Seconds, ["group"],
-        "Worker time the group was entitled to less what it was given, since it last began to have work.";
+        "Worker time the group was entitled to less what it was given, over about the last ten seconds with work.";
     GROUP_CPU_SHARE = "quotient_group_cpu_share_ratio", Gauge, Ratio, ["group"],
         "Share of all workers' time that the group was given in the last second.";
     GROUP_CPU_ENTITLED = "quotient_group_cpu_entitled_ratio", Gauge, Ratio, ["group"],

@@ -3,11 +3,11 @@
 //! Mechanism. The cell that may be polled is `async-task`'s; the cell that may be awaited is our own, so that
 //! a join waker or a destructor that panics cannot abort the process (async-task's would), and an abort
 //! handle needs no type. Invariants:
-//! 1. The future is polled and dropped only by a worker, inside [`context::in_task`]; never in `wake`, never
+//! 1. The future is polled and dropped only by a worker, inside `context::in_task`; never in `wake`, never
 //!    under a lock of ours. (Exception: a spawn after shutdown drops the future where it is.)
 //! 2. The order at the end of a task is tokio's: drop the future, give the lease back, publish the output,
 //!    wake the joiner. Whoever sees the output can count on the lease being free.
-//! 3. `ABORT` is set before the task is looked for in [`Waiting`](super::account::Waiting); the task enters
+//! 3. `ABORT` is set before the task is looked for in `Waiting`; the task enters
 //!    `Waiting` before it looks at `ABORT`. One of the two sees the other.
 
 mod cell;

@@ -6,7 +6,7 @@
 //!    threads make ready goes to the group's queue.
 //! 2. One clock read per poll: the end of a poll is the beginning of the next. What lies between two polls
 //!    (queues, wake-ups) is thereby charged to the group that caused it. What the operating system took
-//!    from the thread meanwhile is not: see [`stolen`].
+//!    from the thread meanwhile is not: see `stolen.rs`.
 //! 3. A group whose tasks this worker holds re-enters the level-1 queue *before* its slice is stopped, so
 //!    that it is never taken for idle in between.
 //! 4. Whatever is given back or left behind is followed by a notify if anybody sleeps.
