@@ -3,8 +3,7 @@
 //! Mechanism; the worker's own thread. The ring and the LIFO slot can be emptied by other workers too.
 
 use super::{LIFO_MAX, Worker};
-use crate::exec::core::NOBODY;
-use crate::exec::core::Seat;
+use crate::exec::core::{NOBODY, Seat};
 use crate::exec::group::Group;
 use crate::exec::task::Runnable;
 use crate::sched::feedback::{Feedback, LEVELS, Turn, level_end, level_of};

@@ -2,8 +2,8 @@
 //!
 //! Mechanism; each worker is driven by one thread at a time (its host moves it between threads only while it
 //! is not running). Invariants:
-//! 1. The ring and the LIFO slot hold tasks of one stream of one group: the one being served. What other
-//!    threads make ready goes to the group's queue.
+//! 1. The ring and the LIFO slot hold tasks of one stream of one group: the one being served. What is made
+//!    ready elsewhere goes to the group's queue, or to the inbox if it happens on the host's own thread.
 //! 2. One clock read per poll: the end of a poll is the beginning of the next. What lies between two polls
 //!    (queues, wake-ups) is thereby charged to the group that caused it. What the operating system took
 //!    from the thread meanwhile is not: see `stolen.rs`.
