@@ -132,17 +132,6 @@ impl Group {
         self.core.notify();
     }
 
-    /// Lets the level-1 queue know of the group because tasks of it arrived in a worker's inbox. That worker
-    /// will be along in a moment; only if it sleeps, somebody is woken, itself by preference.
-    pub(super) fn expose_inbox(&self, asleep: bool) {
-        if !std::mem::replace(&mut self.incoming.lock().active, true) {
-            self.core.activate(self.slot);
-        }
-        if asleep {
-            self.core.notify();
-        }
-    }
-
     /// Ready tasks that no worker holds.
     pub(super) fn ready(&self) -> usize {
         let incoming = self.incoming.lock();

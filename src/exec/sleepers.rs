@@ -79,6 +79,18 @@ impl Sleepers {
         claimed
     }
 
+    /// Takes this worker out of the list; the caller must wake it. False if it is not asleep, or somebody
+    /// else is about to wake it. Independent of the search: it is woken for what is its own.
+    pub(crate) fn claim_one(&self, worker: usize) -> bool {
+        let mut list = self.list.lock();
+        let place = list.iter().position(|&w| w == worker);
+        if let Some(at) = place {
+            list.swap_remove(at);
+            self.asleep.store(list.len(), SeqCst);
+        }
+        place.is_some()
+    }
+
     /// The searcher found work or gave up.
     pub(crate) fn stop_searching(&self) {
         self.searching.store(false, SeqCst);

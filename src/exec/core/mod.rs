@@ -56,7 +56,7 @@ pub struct Core {
     pub(super) sched: CachePadded<Mutex<Sched>>,
     /// Groups in the level-1 queue; a mirror of what the lock protects.
     queued_groups: CachePadded<AtomicUsize>,
-    pub(super) sleepers: CachePadded<Sleepers>,
+    pub(super) sleepers: Arc<CachePadded<Sleepers>>,
     seats: Box<[Arc<CachePadded<Seat>>]>,
     accounts: Mutex<Slab<Weak<Account>>>,
     /// Slots whose groups are gone, to be freed when the lock is taken next.
@@ -93,17 +93,18 @@ impl Core {
             groups: Vec::new(),
             demands: Vec::new(),
         };
+        let sleepers = Arc::new(CachePadded::new(Sleepers::new()));
         let seats = rings
             .iter()
             .enumerate()
-            .map(|(i, ring)| Seat::new(i, ring.stealer(), config.clock.clone()))
+            .map(|(i, ring)| Seat::new(i, ring.stealer(), config.clock.clone(), sleepers.clone()))
             .map(|seat| Arc::new(CachePadded::new(seat)))
             .collect();
         let core = Arc::new(Core {
             config: Config { workers, ..config },
             sched: CachePadded::new(Mutex::new(sched)),
             queued_groups: CachePadded::default(),
-            sleepers: CachePadded::new(Sleepers::new()),
+            sleepers,
             seats,
             accounts: Mutex::default(),
             graves: Mutex::default(),
@@ -283,7 +284,10 @@ impl Core {
             self.notify();
         }
         let stuck = self.seats.iter().filter(|seat| seat.is_stuck(now));
-        let uids: Vec<u64> = stuck.map(|seat| seat.serving.load(Relaxed)).collect();
+        let uids: Vec<u64> = stuck
+            .flat_map(|seat| [seat.serving.load(Relaxed), seat.inbox.holds_of()])
+            .filter(|&uid| uid != 0)
+            .collect();
         if uids.is_empty() {
             return;
         }
@@ -302,7 +306,8 @@ impl Core {
         let others = self.seats.iter().filter(|seat| seat.index != me);
         others.into_iter().any(|seat| {
             let serves = seat.serving.load(Relaxed) == uid + 1;
-            (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now))) || seat.inbox.has_of(uid)
+            (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now)))
+                || (seat.inbox.has_of(uid) && seat.polls_on(now))
         })
     }
 

@@ -292,14 +292,14 @@ fn push_to_group(runnable: Runnable) {
 fn deliver(runnable: Runnable) {
     let mut task = Some(runnable);
     context::home(|seat| {
-        let Some(runnable) = task.take_if(|task| seat.inbox.is_for(task.metadata().stream)) else {
-            return;
+        let fits = |task: &mut Runnable| {
+            seat.inbox.is_for(task.metadata().stream) && seat.poll_start.load(Relaxed) == 0
         };
-        match seat.inbox.put(runnable) {
-            // A worker in a poll is not on this thread: it may be long before it looks.
-            Ok(Some(group)) => group.expose_inbox(seat.is_away()),
-            Ok(None) => {}
-            Err(runnable) => task = Some(runnable),
+        if let Some(runnable) = task.take_if(fits) {
+            match seat.inbox.put(runnable) {
+                Ok(()) => seat.wake_for_mail(),
+                Err(runnable) => task = Some(runnable),
+            }
         }
     });
     let Some(task) = task else { return };

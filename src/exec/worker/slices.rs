@@ -169,14 +169,8 @@ impl Worker {
                 let slice = sched.fair.start(self.index, slot, now);
                 return Next::Slice(slice, self.group.replace(Some(group)));
             }
-            // Marked inactive first, then the inboxes once more: whoever put something in there meanwhile
-            // either saw the mark or is seen.
             if group.deactivate_if_empty() {
-                if self.core.stealable(group.uid, self.index, now) {
-                    group.set_active();
-                } else {
-                    sched.fair.dequeue(slot);
-                }
+                sched.fair.dequeue(slot);
             }
             discard.push(group);
         }
