@@ -11,7 +11,8 @@
 //!    looks into its inbox.
 
 use crate::clock::Clock;
-use crate::exec::group::{BURST, Group};
+use crate::exec::group::Group;
+use crate::exec::incoming::BURST;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
 use parking_lot::Mutex;
