@@ -8,6 +8,7 @@
 //! 3. Lock order: the scheduler's lock, then `queue`, then `incoming`. No user code runs under any of them.
 
 use super::core::Core;
+use super::incoming::Incoming;
 use super::stats::GroupUsage;
 use super::tally::Counters;
 use super::task::Runnable;
@@ -27,7 +28,7 @@ pub struct Group {
     pub(super) uid: u64,
     pub(super) core: Arc<Core>,
     pub(super) slot: Slot,
-    incoming: CachePadded<Mutex<Incoming>>,
+    incoming: CachePadded<Mutex<Incoming<Runnable>>>,
     pub(super) queue: CachePadded<Mutex<Feedback<Runnable>>>,
     /// Looks at the host that found nothing, in a row, and how many the group goes without.
     fruitless_looks: AtomicU8,
@@ -36,19 +37,6 @@ pub struct Group {
     average_poll: AtomicU64,
     pub(super) counters: CachePadded<Counters>,
 }
-
-#[derive(Default)]
-struct Incoming {
-    tasks: Vec<Runnable>,
-    /// When the running burst of pushes began.
-    stamp: Nanos,
-    /// Tasks in `queue`, counted here so that one lock tells whether the group is empty.
-    queued: usize,
-    active: bool,
-}
-
-/// Pushes that share one reading of the clock, at most.
-pub(super) const BURST: usize = 16;
 
 static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 
@@ -110,14 +98,10 @@ impl Group {
     pub(super) fn push_quietly(&self, task: Runnable) {
         let inactive = {
             let mut incoming = self.incoming.lock();
-            // A clock read costs as much as the rest of this. Pushes of one burst share one: at most 16, and
-            // none from before the buffer was emptied last.
-            if incoming.tasks.len().is_multiple_of(BURST) {
-                incoming.stamp = self.core.clock().now();
-            }
-            task.metadata().cell.queued(incoming.stamp);
-            incoming.tasks.push(task);
-            !std::mem::replace(&mut incoming.active, true)
+            let stamp = incoming.stamp(|| self.core.clock().now());
+            task.metadata().cell.queued(stamp);
+            incoming.push(task);
+            incoming.activate()
         };
         if inactive {
             self.core.activate(self.slot);
@@ -126,7 +110,8 @@ impl Group {
 
     /// Lets the level-1 queue know of the group because a worker holds tasks that others could take.
     pub(super) fn expose(&self) {
-        if !std::mem::replace(&mut self.incoming.lock().active, true) {
+        let inactive = self.incoming.lock().activate();
+        if inactive {
             self.core.activate(self.slot);
         }
         self.core.notify();
@@ -134,35 +119,22 @@ impl Group {
 
     /// Ready tasks that no worker holds.
     pub(super) fn ready(&self) -> usize {
-        let incoming = self.incoming.lock();
-        incoming.tasks.len() + incoming.queued
+        self.incoming.lock().ready()
     }
 
     /// Under the scheduler's lock: the group is about to enter the level-1 queue.
     pub(super) fn set_active(&self) {
-        self.incoming.lock().active = true;
+        self.incoming.lock().activate();
     }
 
     /// Under the scheduler's lock: true if nothing is ready; the group leaves the level-1 queue then.
     pub(super) fn deactivate_if_empty(&self) -> bool {
-        let mut incoming = self.incoming.lock();
-        let empty = incoming.tasks.is_empty() && incoming.queued == 0;
-        if empty {
-            incoming.active = false;
-        }
-        empty
+        self.incoming.lock().deactivate_if_empty()
     }
 
     /// Moves what was pushed into the ordered queue, whose lock the caller holds.
     pub(super) fn absorb(&self, queue: &mut Feedback<Runnable>, spare: &mut Vec<Runnable>) {
-        {
-            let mut incoming = self.incoming.lock();
-            if incoming.tasks.is_empty() {
-                return;
-            }
-            std::mem::swap(&mut incoming.tasks, spare);
-            incoming.queued += spare.len();
-        }
+        self.incoming.lock().absorb(spare);
         for task in spare.drain(..) {
             let (stream, cpu) = task.metadata().place();
             queue.push(stream, cpu, task);
@@ -171,8 +143,7 @@ impl Group {
 
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.
     pub(super) fn requeued(&self, put: usize, taken: usize) {
-        let mut incoming = self.incoming.lock();
-        incoming.queued = (incoming.queued + put).saturating_sub(taken);
+        self.incoming.lock().requeued(put, taken);
     }
 
     /// Whether a worker that ran the group dry should let the host look for deferred wake-ups. Looks that

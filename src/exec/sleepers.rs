@@ -72,8 +72,9 @@ impl Sleepers {
             None => list.pop(),
         };
         self.asleep.store(list.len(), SeqCst);
-        drop(list);
         if claimed.is_none() {
+            // Under the lock: a worker that enters the list after this is not passed over by a waker who
+            // still sees a searcher and relies on it.
             self.searching.store(false, SeqCst);
         }
         claimed
@@ -212,7 +213,9 @@ mod loom {
 
     #[test]
     fn two_wakers_and_one_worker() {
-        ::loom::model(|| {
+        let mut builder = ::loom::model::Builder::new();
+        builder.preemption_bound = Some(4);
+        builder.check(|| {
             let model = Model::new(1);
             let worker = {
                 let m = model.clone();

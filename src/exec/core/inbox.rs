@@ -12,7 +12,8 @@
 //!    begin at that very moment and go on, the watchdog lets others take the mail.
 
 use crate::clock::Clock;
-use crate::exec::group::{BURST, Group};
+use crate::exec::group::Group;
+use crate::exec::incoming::BURST;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
 use parking_lot::Mutex;

@@ -13,6 +13,7 @@ pub(super) use seat::Seat;
 use crate::clock::Clock;
 use crate::exec::account::Account;
 use crate::exec::context;
+use crate::exec::ending::Ending;
 use crate::exec::group::Group;
 use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
@@ -26,8 +27,8 @@ use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use slab::Slab;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 
 /// How the executor is set up.
 #[derive(Clone, Debug)]
@@ -61,8 +62,7 @@ pub struct Core {
     accounts: Mutex<Slab<Weak<Account>>>,
     /// Slots whose groups are gone, to be freed when the lock is taken next.
     graves: Mutex<Vec<Slot>>,
-    cancelled: OnceLock<Cause>,
-    stopped: AtomicBool,
+    ending: Ending,
     watchdog: Watchdog,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
@@ -108,8 +108,7 @@ impl Core {
             seats,
             accounts: Mutex::default(),
             graves: Mutex::default(),
-            cancelled: OnceLock::new(),
-            stopped: AtomicBool::new(false),
+            ending: Ending::new(),
             watchdog: Watchdog::default(),
             manned: AtomicUsize::new(workers),
         });
@@ -319,7 +318,7 @@ impl Core {
     /// dropped by a worker, those that run at the end of their poll, and new ones before they begin.
     /// Workers stop when nothing is left. The first call decides.
     pub fn cancel(&self, cause: Cause) {
-        if self.cancelled.set(cause).is_ok() {
+        if self.ending.begin(cause) {
             // Before any task is woken: one that is woken in vain, because it is ready or running already, is
             // polled once more, and must see this then. Nobody wakes it again.
             for seat in &self.seats {
@@ -332,10 +331,16 @@ impl Core {
         self.wake_all();
     }
 
+    /// The order to end everything, and whether it was carried out.
+    #[inline]
+    pub(super) fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
     /// Why everything is being ended, if it is.
     #[inline]
     pub fn cancelled(&self) -> Option<&Cause> {
-        self.cancelled.get()
+        self.ending.cause()
     }
 
     /// Tasks that are alive in all groups. Never too few while a spawn is under way.
@@ -349,14 +354,7 @@ impl Core {
 
     /// Whether the workers may leave: everything was ended and is gone.
     pub(super) fn is_over(&self) -> bool {
-        if self.stopped.load(SeqCst) {
-            return true;
-        }
-        let over = self.cancelled().is_some() && self.live() == 0;
-        if over && !self.stopped.swap(true, SeqCst) {
-            self.wake_all();
-        }
-        over
+        self.ending.is_over(|| self.live(), || self.wake_all())
     }
 
     /// A task is gone that no worker ran: it may have been the last one, and the workers sleep.

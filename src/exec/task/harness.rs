@@ -2,7 +2,7 @@
 //!
 //! Mechanism; polls and drops happen on workers only.
 
-use super::cell::{ABORT, Cell, Meta, Outcome, WAITING, contain};
+use super::cell::{Cell, Meta, Outcome, contain};
 use super::{Lease, Runnable};
 use crate::exec::account::{Account, Ticket};
 use crate::exec::context::{self, Scope};
@@ -140,11 +140,9 @@ where
             .waiting
             .enter(worker.index(), cx.waker().clone());
         *this.ticket = Some(ticket);
-        this.cell.ticket.store(ticket.pack(), SeqCst);
-        let before = this.cell.state.fetch_or(WAITING, SeqCst);
+        let aborted = this.cell.flags.waits(ticket);
         let core = &this.cell.account.group.core;
-        if before & ABORT != 0 || this.cell.account.killed().is_some() || core.cancelled().is_some()
-        {
+        if aborted || this.cell.account.killed().is_some() || core.cancelled().is_some() {
             return Step::End(self.cancel());
         }
         Step::Wait
@@ -230,16 +228,8 @@ where
         cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
         JoinHandle::new(cell.clone())
     };
-    // Not counted: threads that go on spawning must not make the executor look alive for ever.
-    if let Some(cause) = group.core.cancelled() {
-        return refuse(cause, future, lease);
-    }
-    // Counted before the executor's state is read again: the one who ends it either sees the task or is seen.
-    group.counters.spawned.fetch_add(1, SeqCst);
-    if let Some(cause) = group.core.cancelled() {
-        group.counters.finished.fetch_add(1, SeqCst);
-        // The workers may have gone to sleep because of this very task.
-        group.core.look_whether_over();
+    let ending = group.core.ending();
+    if let Err(cause) = ending.count(&group.counters, || group.core.look_whether_over()) {
         return refuse(cause, future, lease);
     }
     let scope = Scope {
