@@ -114,22 +114,25 @@ impl Group {
         self.core.notify();
     }
 
-    /// Lets the level-1 queue know of the group because a worker holds tasks that others could take.
+    /// Lets the level-1 queue know of the group because a worker holds tasks that others could take, and wakes
+    /// one of those.
     pub(super) fn expose(&self) {
-        if !std::mem::replace(&mut self.incoming.lock().active, true) {
-            self.core.activate(self.slot);
-        }
+        self.enlist();
         self.core.notify();
     }
 
     /// Lets the level-1 queue know of the group because tasks of it arrived in a worker's inbox. That worker
-    /// will be along in a moment; only if it sleeps, somebody is woken, itself by preference.
-    pub(super) fn expose_inbox(&self, asleep: bool) {
+    /// will be along in a moment; only if it is `away`, somebody is woken, itself by preference.
+    pub(super) fn expose_inbox(&self, away: bool) {
+        self.enlist();
+        if away {
+            self.core.notify();
+        }
+    }
+
+    fn enlist(&self) {
         if !std::mem::replace(&mut self.incoming.lock().active, true) {
             self.core.activate(self.slot);
-        }
-        if asleep {
-            self.core.notify();
         }
     }
 

@@ -21,7 +21,7 @@ use crate::exec::worker::Worker;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
 use crate::sched::trace::{Recorder, Trace};
-use crate::sched::{self};
+use crate::sched;
 use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -272,20 +272,17 @@ impl Core {
         if uids.is_empty() {
             return;
         }
-        let groups: Vec<Arc<Group>> = {
-            let sched = self.sched.lock();
-            sched.groups.iter().filter_map(Weak::upgrade).collect()
-        };
-        let stuck = groups
-            .iter()
-            .filter(|group| uids.contains(&(group.uid + 1)));
-        stuck.for_each(|group| group.expose());
+        for group in self.groups() {
+            if uids.contains(&(group.uid + 1)) {
+                group.expose();
+            }
+        }
     }
 
     /// Whether another worker holds tasks of this group that may be taken from it.
     pub(super) fn stealable(&self, uid: u64, me: usize, now: Nanos) -> bool {
-        let others = self.seats.iter().filter(|seat| seat.index != me);
-        others.into_iter().any(|seat| {
+        let mut others = self.seats.iter().filter(|seat| seat.index != me);
+        others.any(|seat| {
             let serves = seat.serving.load(Relaxed) == uid + 1;
             (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now))) || seat.inbox.has_of(uid)
         })
@@ -320,11 +317,14 @@ impl Core {
 
     /// Tasks that are alive in all groups. Never too few while a spawn is under way.
     pub fn live(&self) -> u64 {
-        let groups: Vec<Arc<Group>> = {
-            let sched = self.sched.lock();
-            sched.groups.iter().filter_map(Weak::upgrade).collect()
-        };
+        let groups = self.groups();
         groups.iter().map(|group| group.counters.live()).sum()
+    }
+
+    /// All groups. The last reference to one must not be dropped under the scheduler's lock.
+    fn groups(&self) -> Vec<Arc<Group>> {
+        let sched = self.sched.lock();
+        sched.groups.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether the workers may leave: everything was ended and is gone.

@@ -37,7 +37,8 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) polls_fair: AtomicU64,
 }
 
-/// A LIFO task may be taken from a worker that has been in one poll for longer than this.
+/// A worker that has been in one poll for longer than this does not come back in a moment: its LIFO task may be
+/// taken, and the watchdog speaks for what waits behind it.
 const LIFO_STUCK: Nanos = Nanos::from_micros(50);
 
 impl Seat {
@@ -87,17 +88,20 @@ impl Seat {
         self.lifo.take()
     }
 
-    /// Whether another worker may take the LIFO task: its owner is stuck in a poll.
+    /// Whether another worker may take the LIFO task: its owner has been in one poll for long.
     pub(in crate::exec) fn lifo_is_stuck(&self, now: Nanos) -> bool {
-        let start = self.poll_start.load(Relaxed);
-        self.has_lifo() && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+        self.has_lifo() && self.is_in_a_long_poll(now)
     }
 
     /// Whether ready tasks wait here for a poll that has gone on for long.
     pub(in crate::exec) fn is_stuck(&self, now: Nanos) -> bool {
-        let start = self.poll_start.load(Relaxed);
         let holds = self.has_lifo() || !self.ring.is_empty() || self.inbox.len() > 0;
-        holds && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+        holds && self.is_in_a_long_poll(now)
+    }
+
+    fn is_in_a_long_poll(&self, now: Nanos) -> bool {
+        let start = self.poll_start.load(Relaxed);
+        start != 0 && now.since(Nanos(start)) > LIFO_STUCK
     }
 
     pub(in crate::exec) fn usage(&self) -> WorkerUsage {
