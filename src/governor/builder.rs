@@ -1,4 +1,6 @@
 //! Building a governor: what it runs on, how many workers, which groups it begins with.
+//!
+//! Wiring; the thread that builds.
 
 use super::error::Error;
 use super::{Governor, machine};
@@ -107,7 +109,7 @@ impl Builder {
     }
 
     /// Records every decision about which group runs next, for [`Governor::take_trace`]; for tests and
-    /// bug reports. Memory grows by about 64 bytes per slice.
+    /// bug reports. Memory grows by about 64 bytes per call to the policy, of which a slice makes a few.
     pub fn record_schedule(mut self, record: bool) -> Builder {
         self.record = record;
         self

@@ -1,6 +1,7 @@
 //! Looking at a governor: the snapshot that metrics are rendered from, and SHOW USAGE.
 //!
-//! Wiring; any thread. Everything here pulls; a scrape takes no lock that a poll takes, but for a moment the scheduler's.
+//! Wiring; any thread. Everything here pulls; a scrape takes no lock that a poll takes, but for a moment the
+//! scheduler's.
 
 use super::routing::Entry;
 use super::{Governor, machine};
@@ -88,11 +89,9 @@ impl Governor {
     pub(super) fn sweep(&self) {
         let inner = &*self.inner;
         let mut dropped = inner.dropped.lock();
-        let (gone, draining) = std::mem::take(&mut *dropped)
-            .into_iter()
-            .partition(|entry| inner.gate.group(entry.id).is_none() && !entry.has_tasks());
-        *dropped = draining;
-        let gone: Vec<Arc<Entry>> = gone;
+        let is_gone =
+            |entry: &mut Arc<Entry>| inner.gate.group(entry.id).is_none() && !entry.has_tasks();
+        let gone: Vec<Arc<Entry>> = dropped.extract_if(.., is_gone).collect();
         for entry in gone {
             let last = at_rest(row(&entry, None));
             let routing = inner.routing.load();
