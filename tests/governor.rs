@@ -3,8 +3,6 @@
 use quotient::{AdmissionError, Attributes, Governor, KillReason, QueryType};
 use std::time::Duration;
 
-mod support;
-
 async fn governor(sql: &str) -> Governor {
     let governor = Governor::builder().workers(2).build().unwrap();
     governor.execute(sql).await.unwrap();
