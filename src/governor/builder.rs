@@ -77,8 +77,8 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect and
-    /// reported instead of refused. Called again, the scripts follow each other.
+    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect, which
+    /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
             self.init_sql.push_str(";\n");
