@@ -62,16 +62,7 @@ struct Catalog {
 }
 
 fn blank(id: usize) -> ClassifierSpec {
-    ClassifierSpec {
-        id: ClassifierId(id as u64 + 1),
-        user: None,
-        role: None,
-        query_types: BTreeSet::new(),
-        source_ip: None,
-        dbs: BTreeSet::new(),
-        plan_cpu_cost_range: None,
-        plan_mem_cost_range: None,
-    }
+    ClassifierSpec::empty(ClassifierId(id as u64 + 1))
 }
 
 fn network(address: impl Into<IpAddr>, length: u8) -> IpNet {

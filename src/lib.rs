@@ -115,17 +115,26 @@
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
 //!
-//! # More
+//! # What is kept stable
 //!
-//! The repository's `docs/` has a guide, the SQL reference, and the decisions with their reasons. The modules
-//! below are public so that policy can be tested and simulated from outside; what a program needs is on this page,
-//! and only that is kept stable.
+//! Versions follow semantic versioning for what this page re-exports ([`task`] included) and for the plain values
+//! that its methods take and give: [`sql::Output`], [`sql::Value`], [`sql::SqlError`] and what they hold, the
+//! numbers of [`mod@unit`], [`admission::WaitReason`], [`exec::stats`]; for the SQL; and for the names, types and labels
+//! in [`metrics::names`].
+//!
+//! Everything else in the modules below is open for tests, simulation and the curious, and may change in any
+//! version: [`catalog`], [`classify`], [`admission`], [`sched`] and [`exec`] are the stages of a request,
+//! [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold them together. Read from left to
+//! right they tell how it works; what a program needs of them is re-exported here.
+//!
+//! The repository's `docs/` has a guide, the SQL reference, and the decisions with their reasons.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod unit;
 
 pub mod clock;
+#[doc(hidden)]
 pub mod sync;
 
 pub mod sql;
@@ -148,17 +157,28 @@ pub mod view;
 
 pub mod governor;
 
+#[doc(inline)]
 pub use admission::AdmissionError;
+#[doc(inline)]
 pub use catalog::QueryType;
+#[doc(inline)]
 pub use classify::Attributes;
+#[doc(inline)]
 pub use exec::join::{AbortHandle, JoinError, JoinHandle};
+#[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
+#[doc(inline)]
 pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
+#[doc(inline)]
+pub use unit::{GroupId, QueryId};
 
 /// The drop-in for `tokio::task`.
 pub mod task {
+    #[doc(inline)]
     pub use crate::exec::task::{Id, id, try_id, yield_now};
+    #[doc(inline)]
     pub use crate::governor::spawn;
+    #[doc(inline)]
     pub use crate::query::{Current, current};
 }
 

@@ -57,11 +57,11 @@ pub struct Usage {
     pub cpu: Duration,
     /// Polls of its tasks.
     pub polls: u64,
-    /// Its longest poll.
+    /// Its longest poll; zero for a group.
     pub longest_poll: Duration,
-    /// Rows that it reported as scanned.
+    /// Rows that it reported as scanned; zero for a group.
     pub scan_rows: u64,
-    /// Bytes that it reported as scanned.
+    /// Bytes that it reported as scanned; zero for a group.
     pub scan_bytes: u64,
     /// Time since it was admitted, on tokio's clock; zero for a group.
     pub elapsed: Duration,

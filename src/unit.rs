@@ -1,4 +1,4 @@
-//! The numbers that every room speaks: identities, time, bytes, weights, cores.
+//! The numbers that every room speaks: identities, time, bytes, weights.
 //!
 //! Pure: no clock, thread, lock or I/O. All arithmetic saturates, so that a hostile or absurd value can
 //! produce a wrong *scale* but never a wrap-around. A number that crosses a module border is one of these types.

@@ -24,16 +24,7 @@ fn row(id: u64) -> Row {
     Row {
         group: id * 10,
         short_query: false,
-        spec: ClassifierSpec {
-            id: ClassifierId(id),
-            user: None,
-            role: None,
-            query_types: BTreeSet::new(),
-            source_ip: None,
-            dbs: BTreeSet::new(),
-            plan_cpu_cost_range: None,
-            plan_mem_cost_range: None,
-        },
+        spec: ClassifierSpec::empty(ClassifierId(id)),
     }
 }
 

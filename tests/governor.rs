@@ -3,8 +3,6 @@
 use quotient::{AdmissionError, Attributes, Governor, KillReason, QueryType};
 use std::time::Duration;
 
-mod support;
-
 async fn governor(sql: &str) -> Governor {
     let governor = Governor::builder().workers(2).build().unwrap();
     governor.execute(sql).await.unwrap();
@@ -204,8 +202,11 @@ async fn show_usage_lists_every_group() {
         .execute("SHOW USAGE RESOURCE GROUPS; SHOW USAGE RESOURCE GROUP bi")
         .await
         .unwrap();
-    assert_eq!(outputs[0].rows().len(), 2);
-    assert_eq!(outputs[1].rows().len(), 1);
+    let names = |output: &quotient::sql::Output| -> Vec<String> {
+        output.rows().iter().map(|row| row[0].to_string()).collect()
+    };
+    assert_eq!(names(&outputs[0]), ["bi", "default_wg"]);
+    assert_eq!(names(&outputs[1]), ["bi"]);
     assert!(
         governor
             .execute("SHOW USAGE RESOURCE GROUP nope")
@@ -287,4 +288,117 @@ async fn shutdown_ends_what_is_left_and_spawns_are_cancelled_from_then_on() {
         AdmissionError::ShuttingDown
     );
     governor.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn usage_shows_what_a_group_runs_and_what_it_was_charged() {
+    let governor = governor(ONE).await;
+    let query = governor.admit(&bi()).await.unwrap();
+    let work = async { std::thread::sleep(Duration::from_millis(20)) };
+    query.run(work).await.unwrap();
+    let _waits = query.spawn(std::future::pending::<()>());
+    let output = governor
+        .execute("SHOW USAGE RESOURCE GROUP bi")
+        .await
+        .unwrap();
+    let cell = |column: &str| output[0].get(0, column).unwrap().to_string();
+    assert_eq!((cell("running"), cell("tasks")), ("1".into(), "1".into()));
+    // A blocking call inside a poll keeps the worker, and is charged.
+    let cpu: f64 = cell("cpu_seconds").parse().unwrap();
+    assert!(cpu >= 0.02, "{cpu}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_query_begins_no_task_any_more() {
+    let governor = governor(ONE).await;
+    let query = governor.admit(&bi()).await.unwrap();
+    let found = governor.query(query.id()).unwrap();
+    assert!(found.kill("enough"));
+    let polled = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let flag = polled.clone();
+    let late = query.spawn(async move { flag.store(true, std::sync::atomic::Ordering::SeqCst) });
+    let error = late.await.unwrap_err();
+    assert!(matches!(error.reason(), Some(KillReason::Killed { why, .. }) if &**why == "enough"));
+    assert!(!polled.load(std::sync::atomic::Ordering::SeqCst));
+    let id = query.id();
+    drop((query, found));
+    assert!(governor.query(id).is_none(), "it has ended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_given_up_leaves_its_task_running() {
+    let governor = governor(ONE).await;
+    let query = governor.admit(&bi()).await.unwrap();
+    let (go, may_go) = tokio::sync::oneshot::channel::<()>();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let run = query.run(async move {
+        may_go.await.unwrap();
+        tell.send("it went on").unwrap();
+    });
+    assert!(
+        tokio::time::timeout(Duration::from_millis(5), run)
+            .await
+            .is_err()
+    );
+    go.send(()).unwrap();
+    assert_eq!(told.await.unwrap(), "it went on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn or_replace_keeps_the_id_the_counters_and_the_running_queries() {
+    let governor = governor(ONE).await;
+    let query = governor.admit(&bi()).await.unwrap();
+    query.run(async {}).await.unwrap();
+    let before = governor.classify(&bi()).unwrap();
+    let replace = "CREATE RESOURCE GROUP OR REPLACE bi TO (user='bi') WITH ('cpu_core_limit'='7', 'concurrency_limit'='1')";
+    governor.execute(replace).await.unwrap();
+    let after = governor.classify(&bi()).unwrap();
+    assert_eq!(after.id(), before.id());
+    assert_eq!(after.stats().tasks_total, 1);
+    assert!(
+        governor.try_admit(&bi()).is_err(),
+        "the query still holds the place"
+    );
+    query.run(async {}).await.unwrap();
+    assert_eq!(after.stats().tasks_total, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_counted_where_they_went_and_drops_where_they_were_charged() {
+    struct SlowToDrop;
+    impl Drop for SlowToDrop {
+        fn drop(&mut self) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let governor = governor(ONE).await;
+    for user in ["bi", "bi", "nobody"] {
+        drop(governor.try_admit(&Attributes::new().user(user)).unwrap());
+    }
+    let page = governor.render_metrics();
+    for line in [
+        "quotient_group_classified_total{group=\"bi\"} 2",
+        "quotient_unclassified_total 1",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
+
+    let query = governor.admit(&bi()).await.unwrap();
+    let value = SlowToDrop;
+    let waits = query.spawn(async move {
+        let _kept = value;
+        std::future::pending::<()>().await
+    });
+    while query.usage().polls == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    query.record_scan_bytes(4096);
+    waits.abort();
+    assert!(waits.await.unwrap_err().is_cancelled());
+    let dropped = || governor.classify(&bi()).unwrap().stats().cpu_drop;
+    while dropped().0 == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(Duration::from(dropped()) >= Duration::from_millis(10));
+    assert_eq!(query.usage().scan_bytes, 4096);
 }

@@ -5,7 +5,9 @@
 mod live;
 mod support;
 
-use live::{current_thread, eventually, governor, multi_thread, named, watched};
+use live::{
+    current_thread, eventually, governor, multi_thread, multi_thread_noted, named, watched,
+};
 use std::collections::HashSet;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -155,16 +157,7 @@ impl Future for GivesWaker {
 #[test]
 fn a_future_is_dropped_by_the_executor_whoever_lets_go_of_the_task() {
     let _watched = watched("dropped by the executor");
-    let threads: Arc<Mutex<HashSet<ThreadId>>> = Arc::default();
-    let starting = threads.clone();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .on_thread_start(move || {
-            starting.lock().unwrap().insert(std::thread::current().id());
-        })
-        .build()
-        .unwrap();
+    let (runtime, threads) = multi_thread_noted(2);
     let governor = governor(&runtime, 2, SQL);
     let deaths: Arc<Mutex<Vec<ThreadId>>> = Arc::default();
     let mut expected = 0;

@@ -9,12 +9,12 @@ mod live;
 mod support;
 
 use live::mortal::{STATES, State, TASKS, tasks_in};
-use live::{current_thread, eventually_blocking, governor, multi_thread, watched};
+use live::{
+    current_thread, eventually_blocking, governor, multi_thread, multi_thread_noted, watched,
+};
 use quotient::{Governor, JoinHandle};
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -33,16 +33,7 @@ fn in_every_state(test: impl Fn(Runtime, State)) {
 fn shutdown_drops_every_future_on_a_thread_of_the_runtime() {
     let _watched = watched("shutdown");
     for state in STATES {
-        let threads: Arc<Mutex<HashSet<ThreadId>>> = Arc::default();
-        let starting = threads.clone();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .on_thread_start(move || {
-                starting.lock().unwrap().insert(std::thread::current().id());
-            })
-            .build()
-            .unwrap();
+        let (runtime, threads) = multi_thread_noted(2);
         let governor = governor(&runtime, 2, SQL);
         let mut tasks = runtime.block_on(async {
             let mut tasks = tasks_in(state, &governor).await;

@@ -2,9 +2,9 @@
 //!
 //! Pure; built once per snapshot, then only read, by any thread.
 //!
-//! A tree. A node holds classifiers in the order of [`Rank`](super::rank::Rank); one that holds many sends each to a child by its
-//! *rarest* condition there (its user, its role, its network, or each of its databases), and that kind of
-//! condition is done with below. A request follows the edges for what it states: its user, each of its roles,
+//! A tree. A node holds classifiers in the order of [`Rank`](super::rank::Rank); one that holds many sends each
+//! to a child by its *rarest* condition there (its user, its role, its network, or each of its databases), and that
+//! kind of condition is done with below. A request follows the edges for what it states: its user, each of its roles,
 //! each network around its address, one of its databases. The shape bounds what adversarial catalogs can do:
 //! a node's list stays long only if its classifiers are alike in all four and differ in query types or costs.
 //!

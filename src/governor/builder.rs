@@ -1,4 +1,6 @@
 //! Building a governor: what it runs on, how many workers, which groups it begins with.
+//!
+//! Wiring; the thread that builds.
 
 use super::error::Error;
 use super::{Governor, machine};
@@ -75,8 +77,8 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect and
-    /// reported instead of refused. Called again, the scripts follow each other.
+    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect, which
+    /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
             self.init_sql.push_str(";\n");
@@ -107,7 +109,7 @@ impl Builder {
     }
 
     /// Records every decision about which group runs next, for [`Governor::take_trace`]; for tests and
-    /// bug reports. Memory grows by about 64 bytes per slice.
+    /// bug reports. Memory grows by about 64 bytes per call to the policy, of which a slice makes a few.
     pub fn record_schedule(mut self, record: bool) -> Builder {
         self.record = record;
         self

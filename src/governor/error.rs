@@ -21,7 +21,10 @@ pub enum Error {
     )]
     NoRuntime,
     /// A second governor was to become the process's default.
-    #[error("a governor is installed already: there is one default per process")]
+    #[error(
+        "a governor is installed already, and there is one default per process; \
+         make this one the default of a thread with `enter`, or spawn through its own methods"
+    )]
     AlreadyInstalled,
     /// No group of that name.
     #[error("there is no resource group '{name}'{}", did_you_mean(.similar.as_deref()))]

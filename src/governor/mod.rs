@@ -29,7 +29,7 @@ use crate::exec::task;
 use crate::query::{KillReason, Query, Usage, WeakQuery};
 use crate::sched::trace::Trace;
 use crate::sql::{self, Output, Statement};
-use crate::unit::{GroupId, Nanos, QueryId};
+use crate::unit::{GroupId, QueryId};
 use arc_swap::ArcSwap;
 use builder::AllowOverride;
 use parking_lot::Mutex;
@@ -99,7 +99,8 @@ impl GroupHandle {
         self.entry.id
     }
 
-    /// What all its queries and tasks have used since it was created.
+    /// The CPU time and the polls of all its queries and tasks since it was created. The other fields, which are
+    /// kept per query, are zero; [`stats`](GroupHandle::stats) has histograms of its polls.
     pub fn usage(&self) -> Usage {
         let usage = self.entry.group.usage();
         Usage {
@@ -356,7 +357,7 @@ impl Governor {
         self.inner.core.take_trace()
     }
 
-    /// A picture of the scheduler's state, for a watchdog's report. Not a stable format.
+    /// A picture of the scheduler's state for people, when something hangs. Not a stable format.
     pub fn dump(&self) -> String {
         self.inner.core.dump()
     }
@@ -389,6 +390,3 @@ impl fmt::Debug for GroupHandle {
             .finish()
     }
 }
-
-/// How long `shutdown` sleeps between two looks at what is left.
-const LOOK_AGAIN: Nanos = Nanos::from_millis(2);

@@ -1,6 +1,7 @@
 //! Looking at a governor: the snapshot that metrics are rendered from, and SHOW USAGE.
 //!
-//! Wiring; any thread. Everything here pulls; a scrape takes no lock that a poll takes, but for a moment the scheduler's.
+//! Wiring; any thread. Everything here pulls; a scrape takes no lock that a poll takes, but for a moment the
+//! scheduler's.
 
 use super::routing::Entry;
 use super::{Governor, machine};
@@ -11,8 +12,9 @@ use crate::metrics::snapshot::{
 };
 use crate::metrics::text;
 use crate::query::Outcome;
-use crate::sql::{Output, Spanned, SqlError, Value};
+use crate::sql::{Output, Spanned, SqlError};
 use crate::unit::{GroupId, Nanos};
+use crate::view;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,11 +90,9 @@ impl Governor {
     pub(super) fn sweep(&self) {
         let inner = &*self.inner;
         let mut dropped = inner.dropped.lock();
-        let (gone, draining) = std::mem::take(&mut *dropped)
-            .into_iter()
-            .partition(|entry| inner.gate.group(entry.id).is_none() && !entry.has_tasks());
-        *dropped = draining;
-        let gone: Vec<Arc<Entry>> = gone;
+        let is_gone =
+            |entry: &mut Arc<Entry>| inner.gate.group(entry.id).is_none() && !entry.has_tasks();
+        let gone: Vec<Arc<Entry>> = dropped.extract_if(.., is_gone).collect();
         for entry in gone {
             let last = at_rest(row(&entry, None));
             let routing = inner.routing.load();
@@ -110,41 +110,14 @@ impl Governor {
             self.inner.routing.load().snapshot.find(name)?;
         }
         let admission = self.admission();
-        let mut output = Output::table(
-            "SHOW USAGE RESOURCE GROUPS",
-            [
-                "name",
-                "id",
-                "running",
-                "queued",
-                "cpu_seconds",
-                "cpu_share",
-                "entitled_share",
-                "lag_ms",
-                "tasks",
-            ],
-        );
         let mut entries = self.listed(&self.inner.dropped.lock());
+        entries.retain(|entry| only.is_none_or(|name| *name.value == *entry.name));
         entries.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
-        for entry in entries
+        let rows: Vec<_> = entries
             .iter()
-            .filter(|entry| only.is_none_or(|name| *name.value == *entry.name))
-        {
-            let row = row(entry, admission.get(&entry.id));
-            let usage = &row.usage;
-            output.push(vec![
-                Value::from(row.name),
-                Value::from(entry.id.0),
-                Value::from(row.queries_running),
-                Value::from(row.queries_queued),
-                Value::from(usage.cpu_poll.plus(usage.cpu_drop).as_secs_f64()),
-                Value::from(usage.share),
-                Value::from(usage.entitled),
-                Value::from(usage.lag_ns as f64 / 1e6),
-                Value::from(usage.tasks_running + usage.tasks_queued + usage.tasks_waiting),
-            ]);
-        }
-        Ok(output)
+            .map(|entry| (entry.id, row(entry, admission.get(&entry.id))))
+            .collect();
+        Ok(view::usage::table(rows.iter().map(|(id, row)| (*id, row))))
     }
 }
 

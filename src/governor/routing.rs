@@ -1,7 +1,8 @@
 //! One version of the catalog, translated: which group a request goes to, and each group's stages.
 //!
-//! Wiring; read by any thread, made by one that holds the catalog's turn. A [`Routing`] is immutable and swapped as a whole; an [`Entry`] lives as long as its group and is
-//! changed in place, so that an ALTER keeps vruntime, counters and running queries.
+//! Wiring; read by any thread, made by one that holds the catalog's turn. A [`Routing`] is immutable and swapped as
+//! a whole; an [`Entry`] lives as long as its group and is changed in place, so that an ALTER keeps vruntime,
+//! counters and running queries.
 
 use crate::admission::Gate;
 use crate::catalog::{GroupSpec, GroupType, Snapshot};

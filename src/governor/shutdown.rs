@@ -1,12 +1,17 @@
 //! Shutting down: admit nothing more, let what runs finish for a while, end the rest, join the workers.
+//!
+//! Wiring; any task.
 
-use super::{Governor, LOOK_AGAIN};
+use super::Governor;
 use crate::exec::account::Account;
 use crate::exec::task;
 use crate::query::KillReason;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+
+/// How long `shutdown` sleeps between two looks at what is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Governor {
     /// Stops admitting at once, waits up to `grace` for tasks to end by themselves, then ends the rest and
@@ -28,7 +33,7 @@ impl Governor {
             && deadline.is_none_or(|deadline| Instant::now() < deadline)
         {
             let left = deadline.map_or(Duration::MAX, |deadline| deadline - Instant::now());
-            sleep(left.min(LOOK_AGAIN.into())).await;
+            sleep(left.min(LOOK_AGAIN)).await;
         }
         self.inner.core.cancel(KillReason::Shutdown.into_cause());
         // Each stays until it was waited for, so that every call waits, and goes on where a dropped one was.

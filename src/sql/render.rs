@@ -13,6 +13,7 @@ const RESERVED: [&str; 13] = [
 ];
 
 /// A group's name as it is written in a statement: bare, or in back-quotes.
+#[derive(Debug)]
 pub struct Name<'a>(pub &'a str);
 
 impl Display for Name<'_> {
@@ -32,6 +33,7 @@ impl Display for Name<'_> {
 }
 
 /// A text as it is written in a statement: in single quotes, with those inside doubled.
+#[derive(Debug)]
 pub struct Quoted<'a>(pub &'a str);
 
 impl Display for Quoted<'_> {

@@ -72,11 +72,6 @@ impl Number {
         self.whole == 0 && self.fraction == 0
     }
 
-    /// The number itself if it has no fraction.
-    pub fn as_whole(self) -> Option<u64> {
-        (self.fraction == 0).then_some(self.whole)
-    }
-
     /// The nearest float, to within its precision.
     pub fn as_f64(self) -> f64 {
         self.whole as f64 + self.fraction as f64 / Number::ONE as f64

@@ -10,7 +10,9 @@ pub mod mortal;
 
 use crate::support::{Watch, watch};
 use quotient::{Attributes, Governor};
-use std::sync::Once;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, Once};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -45,6 +47,21 @@ pub fn multi_thread(workers: usize) -> Runtime {
         .enable_all()
         .build()
         .unwrap()
+}
+
+/// A multi-thread runtime, and the threads that it has started.
+pub fn multi_thread_noted(workers: usize) -> (Runtime, Arc<Mutex<HashSet<ThreadId>>>) {
+    let threads: Arc<Mutex<HashSet<ThreadId>>> = Arc::default();
+    let starting = threads.clone();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .on_thread_start(move || {
+            starting.lock().unwrap().insert(std::thread::current().id());
+        })
+        .build()
+        .unwrap();
+    (runtime, threads)
 }
 
 /// A current-thread runtime.

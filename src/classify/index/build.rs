@@ -212,16 +212,7 @@ mod tests {
     fn lists(count: u64, spec: impl Fn(&mut ClassifierSpec, u64)) -> Vec<u32> {
         let specs: Vec<ClassifierSpec> = (0..count)
             .map(|n| {
-                let mut one = ClassifierSpec {
-                    id: ClassifierId(n),
-                    user: None,
-                    role: None,
-                    query_types: BTreeSet::new(),
-                    source_ip: None,
-                    dbs: BTreeSet::new(),
-                    plan_cpu_cost_range: None,
-                    plan_mem_cost_range: None,
-                };
+                let mut one = ClassifierSpec::empty(ClassifierId(n));
                 spec(&mut one, n);
                 one
             })

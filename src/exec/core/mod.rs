@@ -19,10 +19,10 @@ use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
+use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
 use crate::sched::trace::{Recorder, Trace};
-use crate::sched::{self};
 use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -278,7 +278,7 @@ impl Core {
             return;
         }
         let now = self.clock().now();
-        if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.polls_on(now)) {
+        if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.is_in_a_long_poll(now)) {
             // Left alone as not worth a wake-up, at an average that this poll does not keep to.
             self.notify();
         }
@@ -290,23 +290,20 @@ impl Core {
         if uids.is_empty() {
             return;
         }
-        let groups: Vec<Arc<Group>> = {
-            let sched = self.sched.lock();
-            sched.groups.iter().filter_map(Weak::upgrade).collect()
-        };
-        let stuck = groups
-            .iter()
-            .filter(|group| uids.contains(&(group.uid + 1)));
-        stuck.for_each(|group| group.expose());
+        for group in self.groups() {
+            if uids.contains(&(group.uid + 1)) {
+                group.expose();
+            }
+        }
     }
 
     /// Whether another worker holds tasks of this group that may be taken from it.
     pub(super) fn stealable(&self, uid: u64, me: usize, now: Nanos) -> bool {
-        let others = self.seats.iter().filter(|seat| seat.index != me);
-        others.into_iter().any(|seat| {
+        let mut others = self.seats.iter().filter(|seat| seat.index != me);
+        others.any(|seat| {
             let serves = seat.serving.load(Relaxed) == uid + 1;
             (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now)))
-                || (seat.inbox.has_of(uid) && seat.polls_on(now))
+                || (seat.inbox.has_of(uid) && seat.is_in_a_long_poll(now))
         })
     }
 
@@ -345,11 +342,14 @@ impl Core {
 
     /// Tasks that are alive in all groups. Never too few while a spawn is under way.
     pub fn live(&self) -> u64 {
-        let groups: Vec<Arc<Group>> = {
-            let sched = self.sched.lock();
-            sched.groups.iter().filter_map(Weak::upgrade).collect()
-        };
+        let groups = self.groups();
         groups.iter().map(|group| group.counters.live()).sum()
+    }
+
+    /// All groups. The last reference to one must not be dropped under the scheduler's lock.
+    fn groups(&self) -> Vec<Arc<Group>> {
+        let sched = self.sched.lock();
+        sched.groups.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether the workers may leave: everything was ended and is gone.

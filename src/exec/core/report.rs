@@ -1,6 +1,6 @@
-//! Looking at an executor: samples for the ledger of fairness, usage, and the watchdog's picture.
+//! Looking at an executor: samples for the ledger of fairness, usage, and a picture of the state.
 //!
-//! Mechanism; any thread. Nothing here is on the path of a poll.
+//! Mechanism; any thread. Nothing here is on the path of a poll; samples are taken between slices.
 
 use super::{Core, Sched};
 use crate::exec::group::Group;
@@ -77,7 +77,7 @@ impl Core {
         (running, held, fairness)
     }
 
-    /// A picture of the state, for a watchdog's report.
+    /// A picture of the state for people, when something hangs. Not a stable format.
     pub fn dump(&self) -> String {
         use fmt::Write;
         let mut out = String::new();

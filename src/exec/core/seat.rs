@@ -41,7 +41,8 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) polls_fair: AtomicU64,
 }
 
-/// A LIFO task may be taken from a worker that has been in one poll for longer than this.
+/// A worker that has been in one poll for longer than this does not come back in a moment: its LIFO task may be
+/// taken, and the watchdog speaks for what waits behind it.
 const LIFO_STUCK: Nanos = Nanos::from_micros(50);
 
 impl Seat {
@@ -104,13 +105,13 @@ impl Seat {
         self.lifo.take()
     }
 
-    /// Whether another worker may take the LIFO task: its owner is stuck in a poll.
+    /// Whether another worker may take the LIFO task: its owner has been in one poll for long.
     pub(in crate::exec) fn lifo_is_stuck(&self, now: Nanos) -> bool {
-        self.has_lifo() && self.polls_on(now)
+        self.has_lifo() && self.is_in_a_long_poll(now)
     }
 
     /// Whether its poll has gone on for so long that others should not wait for its end.
-    pub(in crate::exec) fn polls_on(&self, now: Nanos) -> bool {
+    pub(in crate::exec) fn is_in_a_long_poll(&self, now: Nanos) -> bool {
         let start = self.poll_start.load(Relaxed);
         start != 0 && now.since(Nanos(start)) > LIFO_STUCK
     }
@@ -118,7 +119,7 @@ impl Seat {
     /// Whether ready tasks wait here for a poll that has gone on for long.
     pub(in crate::exec) fn is_stuck(&self, now: Nanos) -> bool {
         let holds = self.has_lifo() || !self.ring.is_empty() || self.inbox.len() > 0;
-        holds && self.polls_on(now)
+        holds && self.is_in_a_long_poll(now)
     }
 
     pub(in crate::exec) fn usage(&self) -> WorkerUsage {

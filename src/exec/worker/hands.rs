@@ -167,8 +167,6 @@ impl Worker {
 
     /// Takes the mail of a worker that does not come to read it. The served turn has run dry.
     fn take_mail_of(&self, seat: &Seat) -> bool {
-        let mut mail = std::mem::take(&mut *self.batch.borrow_mut());
-        seat.inbox.empty_into(&mut mail);
         if let Some(done) = self.turn.get()
             && let Some(group) = self.group.borrow().as_deref()
         {
@@ -178,12 +176,7 @@ impl Worker {
                 .charge(done, self.now.get().since(self.turn_began.get()));
             self.set_turn(None, self.now.get());
         }
-        let mut some = false;
-        for task in mail.drain(..) {
-            some |= self.take_up(task);
-        }
-        *self.batch.borrow_mut() = mail;
-        some
+        self.read_mail_of(seat)
     }
 
     /// Makes the stream of a stolen task the one being served.
@@ -212,11 +205,12 @@ impl Worker {
 
     /// Takes up what arrived while the worker was not running. False if there was nothing for it.
     pub(super) fn open_mail(&self) -> bool {
-        if self.seat.inbox.len() == 0 {
-            return false;
-        }
+        self.seat.inbox.len() > 0 && self.read_mail_of(&self.seat)
+    }
+
+    fn read_mail_of(&self, seat: &Seat) -> bool {
         let mut mail = std::mem::take(&mut *self.batch.borrow_mut());
-        self.seat.inbox.empty_into(&mut mail);
+        seat.inbox.empty_into(&mut mail);
         let mut some = false;
         for task in mail.drain(..) {
             some |= self.take_up(task);

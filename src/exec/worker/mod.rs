@@ -30,6 +30,7 @@ use budget::Budget;
 use crossbeam_deque::Worker as Ring;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stolen::Stolen;
@@ -197,5 +198,13 @@ impl Worker {
         };
         path.store(path.load(Relaxed) + polls, Relaxed);
         polls
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
     }
 }

@@ -51,7 +51,7 @@ impl Worker {
     }
 
     /// The group's side of the end of a slice: level 2 is charged, counters are poured out, and the tasks
-    /// go back, unless the group is alone and nothing of it waits.
+    /// go back, unless they may stay; see [`keep`](Worker::keep).
     pub(super) fn settle(&self, now: Nanos) {
         if !self.serving.get() {
             return;
@@ -73,8 +73,8 @@ impl Worker {
         }
     }
 
-    /// Keeps what the worker holds for the next slice, if the group is alone and nothing else of it waits,
-    /// and tops it up with what waits of the same stream. Tasks that are polled where they were last find
+    /// Keeps what the worker holds for the next slice, if the group is alone and nothing of its other streams
+    /// waits, and tops it up with what waits of the same one. Tasks that are polled where they were last find
     /// warm caches; with more of them than fit, they must take turns through the queue.
     fn keep(&self, group: &Group, now: Nanos) -> bool {
         let held = self.ring.len();
@@ -82,10 +82,10 @@ impl Worker {
         let Some(turn) = self.turn.get().filter(|_| self.solo.get() && !asked_away) else {
             return false;
         };
-        let most = batch(self.core.config(), group.average_poll(), MAX_BATCH, 1);
         if !self.holds_tasks() {
             return false;
         }
+        let most = batch(self.core.config(), group.average_poll(), MAX_BATCH, 1);
         let mut queue = group.queue.lock();
         group.absorb(&mut queue, &mut self.batch.borrow_mut());
         let waiting = queue.waiting(turn);

@@ -7,9 +7,9 @@
 //!    plus the credit that it may not spend yet, plus the pre-charges of the slices it is being given, so that
 //!    two workers do not dive on one group.
 //! 3. A group *has work* iff it is queued or some worker serves it. Only a group without work is idle.
-//! 4. A group that comes back from idle, and one that was passed over because nothing of it was queued though it
-//!    was entitled to more workers than it had, is
-//!    at most half of its ideal share of a period behind the others: neither sleep nor inability earns credit.
+//! 4. A group that comes back from idle, and one that was passed over because nothing of it was queued while it
+//!    had no more workers than it is entitled to, is at most half of its ideal share of a period behind the
+//!    others: neither sleep nor inability earns credit.
 //!    One slice of that credit counts at once, so that short work begins at the next poll boundary; the rest
 //!    pays half of what the group uses from then on, so that it counts double until the credit is spent but
 //!    shuts nobody out.
@@ -321,7 +321,8 @@ impl Fair {
         Some(Charge { group: slot, given })
     }
 
-    /// Charges a slice that is still running for its time so far, as the watchdog does for long polls.
+    /// Charges a slice that is still running for its time so far: for whoever looks at long polls while they last.
+    /// The workers of this version do not; they charge a slice when it ends. None if the worker has no slice.
     pub fn charge_running(&mut self, worker: usize, now: Nanos) -> Option<Charge> {
         let slot = self.workers[worker].serving?;
         let since = std::mem::replace(&mut self.workers[worker].since, now);

@@ -53,8 +53,8 @@ impl Fair {
     }
 
     /// Invariant 4 for groups that are never idle but cannot use their share: `picked` is being served
-    /// while nothing of them is queued, and what runs of them is all that they are entitled to. (One that has
-    /// more workers than that is catching up with the long polls of others; it forfeits nothing.)
+    /// while nothing of them is queued, and the water level entitles them to all the workers that they have. (One
+    /// that has more workers than that is catching up with the long polls of others; it forfeits nothing.)
     pub(super) fn settle_absent(&mut self, picked: Slot, now: Nanos) {
         if self.absent.iter().all(|&slot| slot == picked) {
             return;

@@ -188,17 +188,6 @@ impl<T> Feedback<T> {
         level.used = level.used.saturating_add(scaled(given.0, turn.level));
     }
 
-    /// Takes everything out, in no order: the group is going away.
-    pub fn drain(&mut self) -> Vec<T> {
-        self.len = 0;
-        let mut all = Vec::new();
-        for level in &mut self.levels {
-            all.extend(level.loose.drain(..));
-            all.extend(std::mem::take(&mut level.queries).into_values().flatten());
-        }
-        all
-    }
-
     fn queue_of(&mut self, stream: Stream, cpu: Nanos) -> &mut VecDeque<T> {
         let level = level_of(cpu, Nanos(self.base));
         self.wake_level(level);

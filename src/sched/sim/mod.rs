@@ -40,6 +40,7 @@ use crate::unit::{Nanos, QueryId, Weight};
 use books::Books;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt;
 use worker::Worker;
 
 /// A simulated task.
@@ -370,5 +371,15 @@ impl Sim {
         let g = &self.groups[group];
         let waiting = if g.blocked { 0 } else { g.waiting };
         self.books.demand(group, waiting, g.running, self.now);
+    }
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim")
+            .field("now", &self.now)
+            .field("groups", &self.groups.len())
+            .field("tasks", &self.tasks.len())
+            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,74 @@
+//! SHOW USAGE RESOURCE GROUPS: who runs what, what it was charged, what it was entitled to.
+//!
+//! Pure.
+
+use crate::metrics::snapshot::GroupRow;
+use crate::sql::{Output, Value};
+use crate::unit::GroupId;
+
+/// One column: its name, which carries the unit, and its cell.
+type Column = (&'static str, fn(GroupId, &GroupRow) -> Value);
+
+const COLUMNS: [Column; 9] = [
+    ("name", |_, row| row.name.as_str().into()),
+    ("id", |id, _| id.0.into()),
+    ("running", |_, row| row.queries_running.into()),
+    ("queued", |_, row| row.queries_queued.into()),
+    ("cpu_seconds", |_, row| {
+        let usage = &row.usage;
+        usage.cpu_poll.plus(usage.cpu_drop).as_secs_f64().into()
+    }),
+    ("cpu_share", |_, row| row.usage.share.into()),
+    ("entitled_share", |_, row| row.usage.entitled.into()),
+    ("lag_ms", |_, row| (row.usage.lag_ns as f64 / 1e6).into()),
+    ("tasks", |_, row| {
+        let usage = &row.usage;
+        (usage.tasks_running + usage.tasks_queued + usage.tasks_waiting).into()
+    }),
+];
+
+/// The table, one line per group, in the order given.
+pub fn table<'a>(rows: impl IntoIterator<Item = (GroupId, &'a GroupRow)>) -> Output {
+    let names = COLUMNS.map(|(name, _)| name);
+    let mut output = Output::table("SHOW USAGE RESOURCE GROUPS", names);
+    for (id, row) in rows {
+        output.push(COLUMNS.iter().map(|(_, cell)| cell(id, row)).collect());
+    }
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::stats::GroupUsage;
+    use crate::unit::Nanos;
+
+    #[test]
+    fn each_number_stands_under_its_name_in_the_unit_that_it_says() {
+        let row = GroupRow {
+            name: "etl".to_owned(),
+            queries_running: 2,
+            queries_queued: 3,
+            usage: GroupUsage {
+                cpu_poll: Nanos::from_millis(1_400),
+                cpu_drop: Nanos::from_millis(100),
+                share: 0.25,
+                entitled: 0.5,
+                lag_ns: -2_500_000,
+                tasks_running: 1,
+                tasks_queued: 10,
+                tasks_waiting: 100,
+                ..GroupUsage::default()
+            },
+            ..GroupRow::default()
+        };
+        let output = table([(GroupId(10_001), &row)]);
+        let expected = [
+            "name | id    | running | queued | cpu_seconds | cpu_share | entitled_share | lag_ms | tasks",
+            "-----+-------+---------+--------+-------------+-----------+----------------+--------+------",
+            "etl  | 10001 |       2 |      3 |         1.5 |      0.25 |            0.5 |   -2.5 |   111",
+            "(1 row)",
+        ];
+        assert_eq!(output.to_string().lines().collect::<Vec<_>>(), expected);
+    }
+}
