@@ -6,7 +6,8 @@
 //! 2. A place is given only while `running < limit`. A limit that is lowered below `running` takes nothing back:
 //!    no place is given until enough have come back.
 //! 3. A group that was removed gives no place, but counts until its last one is back; then it is forgotten.
-//! 4. Counters of a group only grow, through removal and return, until it is forgotten.
+//! 4. Counters of a group only grow, through removal and return, until it is forgotten. Its counts then pass to the
+//!    group that has its name now, if there is one, so that the sum over a name does not go back.
 
 use crate::unit::GroupId;
 use std::collections::BTreeMap;
@@ -126,7 +127,7 @@ impl Policy {
         };
         entry.removed = true;
         if entry.running == 0 {
-            self.groups.remove(&group);
+            self.forget(group);
         }
         true
     }
@@ -183,7 +184,20 @@ impl Policy {
         debug_assert!(entry.running > 0, "a place was given back twice");
         entry.running = entry.running.saturating_sub(1);
         if entry.removed && entry.running == 0 {
-            self.groups.remove(&group);
+            self.forget(group);
+        }
+    }
+
+    fn forget(&mut self, group: GroupId) {
+        let Some(gone) = self.groups.remove(&group) else {
+            return;
+        };
+        let namesakes = self.groups.values_mut().filter(|g| g.name == gone.name);
+        if let Some(heir) = namesakes.min_by_key(|g| g.removed) {
+            heir.admitted += gone.admitted;
+            heir.nested += gone.nested;
+            heir.rejected.concurrency += gone.rejected.concurrency;
+            heir.rejected.shutdown += gone.rejected.shutdown;
         }
     }
 

@@ -147,7 +147,7 @@ impl Account {
         if took.0 > self.longest_poll.load(Relaxed) {
             self.longest_poll.fetch_max(took.0, Relaxed);
         }
-        Nanos(self.cpu.fetch_add(took.0, Relaxed) + took.0)
+        Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took)
     }
 
     /// The level-2 stream of its tasks, as decided on and as the number that tasks carry.

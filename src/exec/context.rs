@@ -3,9 +3,11 @@
 //! Mechanism: thread-locals, each set for a scope and restored on every way out, panics included.
 
 use super::account::Account;
+use super::core::Seat;
 use super::task::{Lease, Task};
 use super::worker::Worker;
-use std::cell::RefCell;
+use crossbeam_utils::CachePadded;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What a running task is: kept by the task, lent to the thread while it is polled or dropped.
@@ -18,12 +20,32 @@ scoped_tls::scoped_thread_local!(static WORKER: Worker);
 scoped_tls::scoped_thread_local!(static TASK: Scope);
 
 thread_local! {
-    /// The default accounts entered on this thread, innermost last.
-    static ENTERED: RefCell<Vec<Arc<Account>>> = const { RefCell::new(Vec::new()) };
+    /// The seat of the worker that ran on this thread last.
+    static HOME: RefCell<Option<Arc<CachePadded<Seat>>>> = const { RefCell::new(None) };
+
+    /// The default accounts entered on this thread, innermost last, each with its guard's number.
+    static ENTERED: RefCell<Vec<(u64, Arc<Account>)>> = const { RefCell::new(Vec::new()) };
+    static NEXT_GUARD: Cell<u64> = const { Cell::new(0) };
 }
 
 pub(super) fn in_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
     WORKER.set(worker, f)
+}
+
+/// The worker that runs on this thread now is the one to come back to it, most likely.
+pub(super) fn settle_at(seat: &Arc<CachePadded<Seat>>) {
+    HOME.with_borrow_mut(|home| {
+        if !home.as_ref().is_some_and(|home| Arc::ptr_eq(home, seat)) {
+            *home = Some(seat.clone());
+        }
+    });
+}
+
+/// Calls `f` with the seat of the worker that ran on this thread last, if one did.
+#[inline]
+pub(super) fn home<R>(f: impl FnOnce(&Arc<CachePadded<Seat>>) -> R) -> Option<R> {
+    let called = HOME.try_with(|home| home.try_borrow().ok()?.as_ref().map(f));
+    called.ok().flatten()
 }
 
 /// Whether this thread is inside a worker's run loop.
@@ -60,19 +82,18 @@ pub(super) fn task<R>(f: impl FnOnce(Option<&Scope>) -> R) -> R {
 #[must_use = "the executor is left when the guard is dropped"]
 #[derive(Debug)]
 pub struct Entered {
-    depth: usize,
+    guard: u64,
     // A guard belongs to the thread that it was made on.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
 /// Enters an executor on this thread through a default account.
 pub fn enter(account: Arc<Account>) -> Entered {
-    let depth = ENTERED.with_borrow_mut(|stack| {
-        stack.push(account);
-        stack.len()
-    });
+    let guard = NEXT_GUARD.get();
+    NEXT_GUARD.set(guard + 1);
+    ENTERED.with_borrow_mut(|stack| stack.push((guard, account)));
     Entered {
-        depth,
+        guard,
         _not_send: std::marker::PhantomData,
     }
 }
@@ -80,18 +101,18 @@ pub fn enter(account: Arc<Account>) -> Entered {
 /// The innermost account entered on this thread.
 pub fn entered() -> Option<Arc<Account>> {
     ENTERED
-        .try_with(|stack| stack.borrow().last().cloned())
+        .try_with(|stack| stack.borrow().last().map(|(_, account)| account.clone()))
         .ok()
         .flatten()
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // Guards dropped out of order take the inner ones with them, as a stack must.
+        // Guards may be dropped in any order: each takes its own account out, and no other.
         let left = ENTERED.try_with(|stack| {
             let mut stack = stack.borrow_mut();
-            let keep = (self.depth - 1).min(stack.len());
-            stack.split_off(keep)
+            let place = stack.iter().position(|&(guard, _)| guard == self.guard);
+            place.map(|place| stack.remove(place))
         });
         drop(left);
     }

@@ -45,7 +45,7 @@ struct Incoming {
 }
 
 /// Pushes that share one reading of the clock, at most.
-const BURST: usize = 16;
+pub(super) const BURST: usize = 16;
 
 static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 
@@ -120,6 +120,17 @@ impl Group {
             self.core.activate(self.slot);
         }
         self.core.notify();
+    }
+
+    /// Lets the level-1 queue know of the group because tasks of it arrived in a worker's inbox. That worker
+    /// will be along in a moment; only if it sleeps, somebody is woken, itself by preference.
+    pub(super) fn expose_inbox(&self, asleep: bool) {
+        if !std::mem::replace(&mut self.incoming.lock().active, true) {
+            self.core.activate(self.slot);
+        }
+        if asleep {
+            self.core.notify();
+        }
     }
 
     /// Ready tasks that no worker holds.

@@ -45,18 +45,19 @@ impl Sleepers {
         self.any() && !self.searching.load(SeqCst)
     }
 
-    /// Claims one sleeper as the searcher. The caller must wake it. None if none is needed.
+    /// Claims one sleeper as the searcher, `prefer` if it sleeps. The caller must wake it. None if none is
+    /// needed.
     #[inline]
-    pub(crate) fn claim(&self) -> Option<usize> {
+    pub(crate) fn claim(&self, prefer: Option<usize>) -> Option<usize> {
         if self.wanted() {
-            self.claim_slow()
+            self.claim_slow(prefer)
         } else {
             None
         }
     }
 
     #[cold]
-    fn claim_slow(&self) -> Option<usize> {
+    fn claim_slow(&self, prefer: Option<usize>) -> Option<usize> {
         if self
             .searching
             .compare_exchange(false, true, SeqCst, SeqCst)
@@ -65,7 +66,11 @@ impl Sleepers {
             return None;
         }
         let mut list = self.list.lock();
-        let claimed = list.pop();
+        let preferred = prefer.and_then(|worker| list.iter().position(|&w| w == worker));
+        let claimed = match preferred {
+            Some(at) => Some(list.swap_remove(at)),
+            None => list.pop(),
+        };
         self.asleep.store(list.len(), SeqCst);
         drop(list);
         if claimed.is_none() {
@@ -133,7 +138,7 @@ mod loom {
         }
 
         fn wake_one(&self) {
-            if let Some(worker) = self.sleepers.claim() {
+            if let Some(worker) = self.sleepers.claim(None) {
                 self.bells[worker].notify();
             }
         }

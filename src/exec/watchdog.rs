@@ -3,7 +3,8 @@
 //! Mechanism; one thread of its own. A task woken from inside a poll waits in its worker's hands without
 //! waking anybody, since that poll is nearly always over in a moment and the task then finds warm caches
 //! (a wake-up would cost a hundred times as much). If the poll goes on, nobody is awake to notice: the
-//! watchdog does. It ticks only while tasks run, and rests, using nothing, when all workers sleep.
+//! watchdog does. It ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they
+//! are gone.
 
 use super::core::Core;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -57,6 +58,9 @@ impl Watchdog {
 fn watch(core: &Weak<Core>) {
     let mut quiet = 0;
     while let Some(core) = core.upgrade() {
+        if core.is_unmanned() {
+            return;
+        }
         if !core.all_asleep() {
             quiet = 0;
             core.expose_stuck();

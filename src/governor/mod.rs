@@ -70,7 +70,7 @@ struct Inner {
     routing: ArcSwap<Routing>,
     gate: Gate,
     core: Arc<Core>,
-    drivers: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    drivers: tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
     queries: Mutex<BTreeMap<QueryId, WeakQuery>>,
     /// Dropped groups that may still have queries or tasks.
     dropped: Mutex<Vec<Arc<Entry>>>,
@@ -136,7 +136,7 @@ impl Governor {
                 routing: ArcSwap::from_pointee(routing),
                 gate,
                 core,
-                drivers: Mutex::new(drivers),
+                drivers: tokio::sync::Mutex::new(drivers),
                 queries: Mutex::default(),
                 dropped: Mutex::default(),
                 past_cpu: AtomicU64::new(0),
@@ -196,12 +196,16 @@ impl Governor {
         let last = inner.routing.load_full();
         let next = Routing::new(snapshot, &inner.core, &inner.gate, Some(&last));
         let dropped = last.missing_in(&next);
-        // First nobody finds a dropped group any more, then it refuses those who found it before.
-        inner.routing.store(Arc::new(next));
-        for entry in &dropped {
-            inner.gate.remove(entry.id);
+        {
+            // A group moves from the one place to the other in the eyes of whoever lists both.
+            let mut gone = inner.dropped.lock();
+            // First nobody finds a dropped group any more, then it refuses those who found it before.
+            inner.routing.store(Arc::new(next));
+            for entry in &dropped {
+                inner.gate.remove(entry.id);
+            }
+            gone.extend(dropped);
         }
-        inner.dropped.lock().extend(dropped);
         self.sweep();
     }
 

@@ -5,6 +5,7 @@
 use super::routing::Entry;
 use super::{Governor, machine};
 use crate::admission::GroupAdmission;
+use crate::exec::stats::GroupUsage;
 use crate::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, QueryOutcomes, Snapshot, unmanaged,
 };
@@ -30,18 +31,9 @@ impl Governor {
     pub fn metrics(&self) -> Snapshot {
         let inner = &*self.inner;
         self.sweep();
-        let admission = self.admission();
-        let mut groups: Vec<GroupRow> = self
-            .entries()
-            .iter()
-            .map(|entry| row(entry, admission.get(&entry.id)))
-            .collect();
+        let (mut groups, past_cpu) = self.rows();
         groups.sort_by(|a, b| a.name.cmp(&b.name));
-        let charged = groups
-            .iter()
-            .map(|g| g.usage.cpu_poll.plus(g.usage.cpu_drop).0)
-            .sum::<u64>();
-        let charged = Nanos(charged.saturating_add(inner.past_cpu.load(Relaxed)));
+        let charged = groups.iter().fold(past_cpu, |sum, g| sum.plus(cpu(g)));
         let before = Nanos(inner.unmanaged_cpu.load(Relaxed));
         let unmanaged_cpu = unmanaged(machine::process_cpu(), charged, before);
         inner.unmanaged_cpu.fetch_max(unmanaged_cpu.0, Relaxed);
@@ -55,10 +47,30 @@ impl Governor {
         }
     }
 
+    /// One row per group, and what is in none of them any more. Nothing moves from one group to another
+    /// meanwhile, so that nothing is missed or counted twice.
+    fn rows(&self) -> (Vec<GroupRow>, Nanos) {
+        let dropped = self.inner.dropped.lock();
+        let mut admission = self.admission();
+        let mut rows: Vec<GroupRow> = self
+            .listed(&dropped)
+            .iter()
+            .map(|entry| row(entry, admission.remove(&entry.id).as_ref()))
+            .collect();
+        // A group that is being created may have inherited counts already.
+        let early = admission.into_values().map(|a| GroupRow {
+            name: a.name.to_string(),
+            admission: counts(&a),
+            ..GroupRow::default()
+        });
+        rows.extend(early.filter(|row| !row.admission.is_empty()));
+        (rows, Nanos(self.inner.past_cpu.load(Relaxed)))
+    }
+
     /// Every group that has anything to show: those of the catalog, then dropped ones that still drain.
-    fn entries(&self) -> Vec<Arc<Entry>> {
+    fn listed(&self, dropped: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
         let mut entries: Vec<_> = self.inner.routing.load().entries().cloned().collect();
-        entries.extend(self.inner.dropped.lock().iter().cloned());
+        entries.extend(dropped.iter().cloned());
         entries
     }
 
@@ -71,21 +83,25 @@ impl Governor {
             .collect()
     }
 
-    /// Lets go of dropped groups whose last query and task have ended; what they were charged stays counted.
+    /// Lets go of dropped groups whose last query and task have ended. What they counted passes to the group
+    /// that has their name now; if there is none, what they were charged stays counted.
     pub(super) fn sweep(&self) {
         let inner = &*self.inner;
         let mut dropped = inner.dropped.lock();
-        dropped.retain(|entry| {
-            let usage = entry.group.usage();
-            let tasks = usage.tasks_running + usage.tasks_queued + usage.tasks_waiting;
-            let draining = tasks > 0 || inner.gate.group(entry.id).is_some();
-            if !draining {
-                inner
-                    .past_cpu
-                    .fetch_add(usage.cpu_poll.plus(usage.cpu_drop).0, Relaxed);
+        let (gone, draining) = std::mem::take(&mut *dropped)
+            .into_iter()
+            .partition(|entry| inner.gate.group(entry.id).is_none() && !entry.has_tasks());
+        *dropped = draining;
+        let gone: Vec<Arc<Entry>> = gone;
+        for entry in gone {
+            let last = at_rest(row(&entry, None));
+            let routing = inner.routing.load();
+            let namesake = dropped.iter().find(|other| other.name == entry.name);
+            match routing.by_name(&entry.name).or(namesake) {
+                Some(heir) => heir.heritage.lock().add(&last),
+                None => drop(inner.past_cpu.fetch_add(cpu(&last).0, Relaxed)),
             }
-            draining
-        });
+        }
     }
 
     /// SHOW USAGE RESOURCE GROUPS, or of one group.
@@ -108,7 +124,7 @@ impl Governor {
                 "tasks",
             ],
         );
-        let mut entries = self.entries();
+        let mut entries = self.listed(&self.inner.dropped.lock());
         entries.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
         for entry in entries
             .iter()
@@ -132,16 +148,36 @@ impl Governor {
     }
 }
 
-fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
+fn cpu(row: &GroupRow) -> Nanos {
+    row.usage.cpu_poll.plus(row.usage.cpu_drop)
+}
+
+/// What remains of a row when its group is gone: the counters without the gauges.
+fn at_rest(mut row: GroupRow) -> GroupRow {
+    row.usage = GroupUsage {
+        tasks_running: 0,
+        tasks_queued: 0,
+        tasks_waiting: 0,
+        lag_ns: 0,
+        share: 0.0,
+        entitled: 0.0,
+        ..row.usage
+    };
+    row
+}
+
+fn counts(a: &GroupAdmission) -> BTreeMap<(AdmissionOutcome, AdmissionReason), u64> {
     use {AdmissionOutcome as O, AdmissionReason as R};
-    let counts = admission.map(|a| {
-        [
-            ((O::Admitted, R::None), a.admitted + a.nested),
-            ((O::Rejected, R::Concurrency), a.rejected.concurrency),
-            ((O::Rejected, R::Shutdown), a.rejected.shutdown),
-        ]
-    });
-    GroupRow {
+    let counts = [
+        ((O::Admitted, R::None), a.admitted + a.nested),
+        ((O::Rejected, R::Concurrency), a.rejected.concurrency),
+        ((O::Rejected, R::Shutdown), a.rejected.shutdown),
+    ];
+    counts.into_iter().filter(|&(_, count)| count > 0).collect()
+}
+
+fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
+    let mut row = GroupRow {
         name: entry.name.to_string(),
         usage: entry.group.usage(),
         cpu_blocking: None,
@@ -153,11 +189,9 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
             killed: entry.outcome(Outcome::Killed),
             cancelled: entry.outcome(Outcome::Cancelled),
         },
-        admission: counts
-            .into_iter()
-            .flatten()
-            .filter(|&(_, count)| count > 0)
-            .collect(),
+        admission: admission.map(counts).unwrap_or_default(),
         classified: entry.classified.load(Relaxed),
-    }
+    };
+    row.add(&entry.heritage.lock());
+    row
 }

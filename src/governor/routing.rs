@@ -9,8 +9,10 @@ use crate::classify::{Index, Input};
 use crate::exec::account::Account;
 use crate::exec::core::Core;
 use crate::exec::group::Group;
+use crate::metrics::snapshot::GroupRow;
 use crate::query::Outcome;
 use crate::unit::GroupId;
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,6 +26,8 @@ pub(super) struct Entry {
     pub(super) loose: Arc<Account>,
     pub(super) classified: AtomicU64,
     outcomes: [AtomicU64; 4],
+    /// What dropped groups of this name had counted when they were gone: no series may go back.
+    pub(super) heritage: Mutex<GroupRow>,
 }
 
 impl Entry {
@@ -36,7 +40,13 @@ impl Entry {
             group,
             classified: AtomicU64::new(0),
             outcomes: Default::default(),
+            heritage: Mutex::default(),
         })
+    }
+
+    pub(super) fn has_tasks(&self) -> bool {
+        let usage = self.group.usage();
+        usage.tasks_running + usage.tasks_queued + usage.tasks_waiting > 0
     }
 
     pub(super) fn ended(&self, outcome: Outcome) {

@@ -139,7 +139,8 @@ impl Snapshot {
 }
 
 impl GroupRow {
-    fn add(&mut self, other: &GroupRow) {
+    /// Adds another row's numbers to its own.
+    pub(crate) fn add(&mut self, other: &GroupRow) {
         add_usage(&mut self.usage, &other.usage);
         if let Some(blocking) = other.cpu_blocking {
             self.cpu_blocking = Some(self.cpu_blocking.unwrap_or_default().plus(blocking));

@@ -3,9 +3,11 @@
 //! Mechanism; any thread. The scheduler's lock is taken once per slice (100 µs of work) and when an idle
 //! group gets its first task; nothing global is touched per poll.
 
+mod inbox;
 mod report;
 mod seat;
 
+pub(super) use inbox::NOBODY;
 pub(super) use seat::Seat;
 
 use crate::clock::Clock;
@@ -91,15 +93,18 @@ impl Core {
             groups: Vec::new(),
             demands: Vec::new(),
         };
+        let seats = rings
+            .iter()
+            .enumerate()
+            .map(|(i, ring)| Seat::new(i, ring.stealer(), config.clock.clone()))
+            .map(|seat| Arc::new(CachePadded::new(seat)))
+            .collect();
         let core = Arc::new(Core {
             config: Config { workers, ..config },
             sched: CachePadded::new(Mutex::new(sched)),
             queued_groups: CachePadded::default(),
             sleepers: CachePadded::new(Sleepers::new()),
-            seats: rings
-                .iter()
-                .map(|ring| Arc::new(CachePadded::new(Seat::new(ring.stealer()))))
-                .collect(),
+            seats,
             accounts: Mutex::default(),
             graves: Mutex::default(),
             cancelled: OnceLock::new(),
@@ -209,8 +214,16 @@ impl Core {
     /// Wakes a sleeping worker, unless one is on its way already.
     #[inline]
     pub(super) fn notify(&self) {
-        if let Some(worker) = self.sleepers.claim() {
-            self.wake(worker);
+        if self.sleepers.wanted() {
+            // The worker whose host's thread this is starts at once and finds warm caches.
+            let prefer = context::home(|seat| {
+                let ours = self.seats.get(seat.index)?;
+                Arc::ptr_eq(ours, seat).then_some(seat.index)
+            });
+            let prefer = prefer.flatten();
+            if let Some(worker) = self.sleepers.claim(prefer) {
+                self.wake(worker);
+            }
         }
     }
 
@@ -271,14 +284,11 @@ impl Core {
 
     /// Whether another worker holds tasks of this group that may be taken from it.
     pub(super) fn stealable(&self, uid: u64, me: usize, now: Nanos) -> bool {
-        let others = self
-            .seats
-            .iter()
-            .enumerate()
-            .filter(|&(i, seat)| i != me && seat.serving.load(Relaxed) == uid + 1);
-        others
-            .into_iter()
-            .any(|(_, seat)| !seat.ring.is_empty() || seat.lifo_is_stuck(now))
+        let others = self.seats.iter().filter(|seat| seat.index != me);
+        others.into_iter().any(|seat| {
+            let serves = seat.serving.load(Relaxed) == uid + 1;
+            (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now))) || seat.inbox.has_of(uid)
+        })
     }
 
     pub(super) fn group_at(sched: &Sched, slot: Slot) -> Option<Arc<Group>> {
@@ -290,6 +300,11 @@ impl Core {
     /// Workers stop when nothing is left. The first call decides.
     pub fn cancel(&self, cause: Cause) {
         if self.cancelled.set(cause).is_ok() {
+            // Before any task is woken: one that is woken in vain, because it is ready or running already, is
+            // polled once more, and must see this then. Nobody wakes it again.
+            for seat in &self.seats {
+                seat.ending.store(true, SeqCst);
+            }
             self.accounts()
                 .iter()
                 .for_each(|account| account.waiting.wake_all());
@@ -324,9 +339,24 @@ impl Core {
         over
     }
 
+    /// A task is gone that no worker ran: it may have been the last one, and the workers sleep.
+    #[cold]
+    pub(super) fn look_whether_over(&self) {
+        let _ = self.is_over();
+    }
+
     /// A host gives up a worker; true for the last one.
     pub(super) fn unman(&self) -> bool {
-        self.manned.fetch_sub(1, SeqCst) == 1
+        let last = self.manned.fetch_sub(1, SeqCst) == 1;
+        if last {
+            self.watchdog.dismiss();
+        }
+        last
+    }
+
+    /// Whether no host drives a worker any more.
+    pub(super) fn is_unmanned(&self) -> bool {
+        self.manned.load(SeqCst) == 0
     }
 }
 

@@ -52,16 +52,18 @@ impl Core {
 
     /// Tasks of a group that are being polled, and ready ones that workers hold.
     fn hands(&self, uid: u64) -> (usize, usize) {
-        let seats = self
-            .seats
-            .iter()
-            .filter(|seat| seat.serving.load(Relaxed) == uid + 1);
-        seats.fold((0, 0), |(running, held), seat| {
+        self.seats.iter().fold((0, 0), |(running, held), seat| {
+            let mail = if seat.inbox.has_of(uid) {
+                seat.inbox.len()
+            } else {
+                0
+            };
+            if seat.serving.load(Relaxed) != uid + 1 {
+                return (running, held + mail);
+            }
             let polling = usize::from(seat.poll_start.load(Relaxed) != 0);
-            (
-                running + polling,
-                held + seat.ring.len() + usize::from(seat.has_lifo()),
-            )
+            let hands = seat.ring.len() + usize::from(seat.has_lifo());
+            (running + polling, held + mail + hands)
         })
     }
 
@@ -95,8 +97,9 @@ impl Core {
         for (i, seat) in self.seats.iter().enumerate() {
             let _ = writeln!(
                 out,
-                "worker {i}: serving {}, ring {}, lifo {}, poll since {}, preempt {}, {:?}",
+                "worker {i}: serving {}, inbox {}, ring {}, lifo {}, poll since {}, preempt {}, {:?}",
                 seat.serving.load(Relaxed),
+                seat.inbox.len(),
                 seat.ring.len(),
                 seat.has_lifo(),
                 seat.poll_start.load(Relaxed),

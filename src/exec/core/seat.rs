@@ -2,17 +2,23 @@
 //!
 //! Mechanism; any thread.
 
+use super::inbox::Inbox;
+use crate::clock::Clock;
 use crate::exec::stats::WorkerUsage;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
 use crossbeam_deque::Stealer;
 use crossbeam_utils::atomic::AtomicCell;
 use futures::task::AtomicWaker;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// What others see of a worker.
 pub(in crate::exec) struct Seat {
+    pub(in crate::exec) index: usize,
     pub(in crate::exec) ring: Stealer<Runnable>,
+    pub(in crate::exec) inbox: Inbox,
+    /// Its worker sleeps, or is about to.
+    pub(in crate::exec) asleep: AtomicBool,
     /// The task woken last by the running one: it runs next, unless someone takes it.
     lifo: AtomicCell<Option<Runnable>>,
     lifo_full: AtomicBool,
@@ -22,6 +28,8 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) poll_start: AtomicU64,
     /// Give way at the next poll boundary.
     pub(in crate::exec) preempt: AtomicBool,
+    /// Everything is being ended. Read at every poll, hence in the worker's own seat.
+    pub(in crate::exec) ending: AtomicBool,
     pub(in crate::exec) waker: AtomicWaker,
     pub(in crate::exec) busy: AtomicU64,
     pub(in crate::exec) parks: AtomicU64,
@@ -33,20 +41,29 @@ pub(in crate::exec) struct Seat {
 const LIFO_STUCK: Nanos = Nanos::from_micros(50);
 
 impl Seat {
-    pub(super) fn new(ring: Stealer<Runnable>) -> Seat {
+    pub(super) fn new(index: usize, ring: Stealer<Runnable>, clock: Clock) -> Seat {
         Seat {
+            index,
             ring,
+            inbox: Inbox::new(clock),
+            asleep: AtomicBool::new(false),
             lifo: AtomicCell::new(None),
             lifo_full: AtomicBool::new(false),
             serving: AtomicU64::new(0),
             poll_start: AtomicU64::new(0),
             preempt: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
             waker: AtomicWaker::new(),
             busy: AtomicU64::new(0),
             parks: AtomicU64::new(0),
             polls_fast: AtomicU64::new(0),
             polls_fair: AtomicU64::new(0),
         }
+    }
+
+    /// Whether its worker will not look into the inbox by itself in a moment.
+    pub(in crate::exec) fn is_away(&self) -> bool {
+        self.asleep.load(SeqCst) || self.poll_start.load(Relaxed) != 0
     }
 
     #[inline]
@@ -79,7 +96,7 @@ impl Seat {
     /// Whether ready tasks wait here for a poll that has gone on for long.
     pub(in crate::exec) fn is_stuck(&self, now: Nanos) -> bool {
         let start = self.poll_start.load(Relaxed);
-        let holds = self.has_lifo() || !self.ring.is_empty();
+        let holds = self.has_lifo() || !self.ring.is_empty() || self.inbox.len() > 0;
         holds && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
     }
 

@@ -43,6 +43,7 @@ impl Driver {
             match self.worker.run() {
                 Exit::Stop => {
                     self.over = true;
+                    self.worker.retire();
                     return Poll::Ready(());
                 }
                 Exit::Yield => {

@@ -101,7 +101,7 @@ impl<S: ?Sized> Cell<S> {
             return self.account.charge(took);
         }
         // Only the worker that polls the task writes this.
-        let cpu = self.cpu.load(Relaxed) + took.0;
+        let cpu = self.cpu.load(Relaxed).saturating_add(took.0);
         self.cpu.store(cpu, Relaxed);
         Nanos(cpu)
     }

@@ -6,7 +6,7 @@ use super::cell::{ABORT, Cell, Meta, Outcome, WAITING, contain};
 use super::{Lease, Runnable};
 use crate::exec::account::{Account, Ticket};
 use crate::exec::context::{self, Scope};
-use crate::exec::join::{JoinError, JoinHandle};
+use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::worker::Worker;
 use crate::unit::Nanos;
 use async_task::{Builder, ScheduleInfo, WithInfo};
@@ -192,6 +192,7 @@ where
             let group = self.cell.account.group.clone();
             self.finish(output);
             group.counters.finished.fetch_add(1, SeqCst);
+            group.core.look_whether_over();
         }
     }
 }
@@ -223,14 +224,23 @@ where
 {
     let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone()));
     let group = account.group();
-    // Counted before the executor's state is read: the one who ends it either sees the task or is seen.
-    group.counters.spawned.fetch_add(1, SeqCst);
-    if let Some(cause) = group.core.cancelled() {
-        group.counters.finished.fetch_add(1, SeqCst);
+    let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
         contain(|| drop(lease));
         cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
-        return JoinHandle::new(cell);
+        JoinHandle::new(cell.clone())
+    };
+    // Not counted: threads that go on spawning must not make the executor look alive for ever.
+    if let Some(cause) = group.core.cancelled() {
+        return refuse(cause, future, lease);
+    }
+    // Counted before the executor's state is read again: the one who ends it either sees the task or is seen.
+    group.counters.spawned.fetch_add(1, SeqCst);
+    if let Some(cause) = group.core.cancelled() {
+        group.counters.finished.fetch_add(1, SeqCst);
+        // The workers may have gone to sleep because of this very task.
+        group.core.look_whether_over();
+        return refuse(cause, future, lease);
     }
     let scope = Scope {
         task: cell.clone(),
@@ -266,11 +276,33 @@ fn schedule(runnable: Runnable, info: ScheduleInfo) {
             Some(worker) if worker.serves(meta.stream) => {
                 worker.push(runnable, info.woken_while_running);
             }
-            _ => {
-                // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
-                let group = meta.cell.account.group.clone();
-                group.push(runnable);
-            }
+            Some(_) => push_to_group(runnable),
+            None => deliver(runnable),
         }
     })
+}
+
+fn push_to_group(runnable: Runnable) {
+    // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
+    let group = runnable.metadata().cell.account.group.clone();
+    group.push(runnable);
+}
+
+/// A task was woken outside of any poll of ours: by I/O, a timer, a deferred yield, another thread.
+fn deliver(runnable: Runnable) {
+    let mut task = Some(runnable);
+    context::home(|seat| {
+        let Some(runnable) = task.take_if(|task| seat.inbox.is_for(task.metadata().stream)) else {
+            return;
+        };
+        match seat.inbox.put(runnable) {
+            // A worker in a poll is not on this thread: it may be long before it looks.
+            Ok(Some(group)) => group.expose_inbox(seat.is_away()),
+            Ok(None) => {}
+            Err(runnable) => task = Some(runnable),
+        }
+    });
+    if let Some(task) = task {
+        push_to_group(task);
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Mechanism; the worker's own thread. The ring and the LIFO slot can be emptied by other workers too.
 
-use super::{LIFO_MAX, NOBODY, Worker};
+use super::{LIFO_MAX, Worker};
+use crate::exec::core::{NOBODY, Seat};
 use crate::exec::group::Group;
 use crate::exec::task::Runnable;
 use crate::sched::feedback::{Feedback, LEVELS, Turn, level_end, level_of};
@@ -36,7 +37,7 @@ impl Worker {
                     if let Some(task) = seat.take_lifo() {
                         return Some(task);
                     }
-                    if !self.fetch() && !self.steal() {
+                    if !self.open_mail() && !self.fetch() && !self.steal() {
                         return None;
                     }
                 }
@@ -95,7 +96,7 @@ impl Worker {
             && let Some(task) = queue.take(turn)
         {
             if taken == 0 {
-                self.stream.set(task.metadata().stream);
+                self.serve_stream(group, &task);
             }
             self.ring.push(task);
             taken += 1;
@@ -131,6 +132,9 @@ impl Worker {
         let workers = self.core.workers();
         for step in 1..workers {
             let seat = self.core.seat((self.index + step) % workers);
+            if seat.inbox.has_of(group.uid) {
+                return self.take_mail_of(seat);
+            }
             if seat.serving.load(Relaxed) != group.uid + 1 {
                 continue;
             }
@@ -161,6 +165,27 @@ impl Worker {
         false
     }
 
+    /// Takes the mail of a worker that does not come to read it. The served turn has run dry.
+    fn take_mail_of(&self, seat: &Seat) -> bool {
+        let mut mail = std::mem::take(&mut *self.batch.borrow_mut());
+        seat.inbox.empty_into(&mut mail);
+        if let Some(done) = self.turn.get()
+            && let Some(group) = self.group.borrow().as_deref()
+        {
+            group
+                .queue
+                .lock()
+                .charge(done, self.now.get().since(self.turn_began.get()));
+            self.set_turn(None, self.now.get());
+        }
+        let mut some = false;
+        for task in mail.drain(..) {
+            some |= self.take_up(task);
+        }
+        *self.batch.borrow_mut() = mail;
+        some
+    }
+
     /// Makes the stream of a stolen task the one being served.
     pub(super) fn adopt(&self, group: &Group, task: &Runnable) {
         let (stream, cpu) = task.metadata().place();
@@ -176,7 +201,46 @@ impl Worker {
         queue.resume(turn);
         drop(queue);
         self.set_turn(Some(turn), now);
-        self.stream.set(task.metadata().stream);
+        self.serve_stream(group, task);
+    }
+
+    fn serve_stream(&self, group: &Group, task: &Runnable) {
+        let stream = task.metadata().stream;
+        self.stream.set(stream);
+        self.seat.inbox.open_for(stream, group);
+    }
+
+    /// Takes up what arrived while the worker was not running. False if there was nothing for it.
+    pub(super) fn open_mail(&self) -> bool {
+        if self.seat.inbox.len() == 0 {
+            return false;
+        }
+        let mut mail = std::mem::take(&mut *self.batch.borrow_mut());
+        self.seat.inbox.empty_into(&mut mail);
+        let mut some = false;
+        for task in mail.drain(..) {
+            some |= self.take_up(task);
+        }
+        *self.batch.borrow_mut() = mail;
+        some
+    }
+
+    /// Puts a task of the served group into the ring; one of another stream goes back to its group. The first
+    /// one decides on the stream, if none is served.
+    fn take_up(&self, task: Runnable) -> bool {
+        if self.turn.get().is_none()
+            && let Some(group) = self.group.borrow().as_deref()
+            && task.metadata().cell.group().uid == group.uid
+        {
+            self.adopt(group, &task);
+        }
+        let fits = task.metadata().stream == self.stream.get();
+        if fits {
+            self.ring.push(task);
+        } else {
+            self.return_stray(task);
+        }
+        fits
     }
 
     pub(super) fn holds_tasks(&self) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! Mechanism; each worker is driven by one thread at a time (its host moves it between threads only while it
 //! is not running). Invariants:
-//! 1. The ring and the LIFO slot hold tasks of one stream of one group: the one being served. What other
-//!    threads make ready goes to the group's queue.
+//! 1. The ring and the LIFO slot hold tasks of one stream of one group: the one being served. What is made
+//!    ready elsewhere goes to the group's queue, or to the inbox if it happens on the host's own thread.
 //! 2. One clock read per poll: the end of a poll is the beginning of the next. What lies between two polls
 //!    (queues, wake-ups) is thereby charged to the group that caused it. What the operating system took
 //!    from the thread meanwhile is not: see `stolen.rs`.
@@ -19,7 +19,7 @@ mod stolen;
 mod tasks;
 
 use crate::exec::context;
-use crate::exec::core::{Core, Seat};
+use crate::exec::core::{Core, NOBODY, Seat};
 use crate::exec::group::Group;
 use crate::exec::tally::Tally;
 use crate::exec::task::Runnable;
@@ -47,10 +47,8 @@ pub enum Exit {
 
 /// Wakes that run at once, before older tasks, in a row at most.
 const LIFO_MAX: u32 = 3;
-/// Polls in a slice at most: ends it even if a manual clock stands still.
+/// Polls in a slice at most, and in a quantum about: ends them even if a manual clock stands still.
 const POLLS_MAX: u64 = 16_384;
-/// No stream: nothing may be pushed to the ring.
-const NOBODY: u64 = u64::MAX;
 
 /// One worker's private state.
 pub struct Worker {
@@ -81,7 +79,6 @@ pub struct Worker {
     searching: Cell<bool>,
     /// The last poll used up tokio's cooperative budget.
     spent: Cell<bool>,
-    cancelling: Cell<bool>,
     now: Cell<Nanos>,
     slice_began: Cell<Nanos>,
     stolen: Stolen,
@@ -126,7 +123,6 @@ impl Worker {
             looked: Cell::new(false),
             searching: Cell::new(false),
             spent: Cell::new(false),
-            cancelling: Cell::new(false),
             now: Cell::new(Nanos::ZERO),
             slice_began: Cell::new(Nanos::ZERO),
             lost: Cell::new(Nanos::ZERO),
@@ -153,23 +149,26 @@ impl Worker {
     }
 
     fn run_slices(&self) -> Exit {
+        context::settle_at(&self.seat);
         self.now.set(self.core.clock().now());
         let quantum_ends = self.now.get().plus(self.core.setup().quantum);
+        let mut polls = 0;
         loop {
             match self.next_slice() {
-                Next::Slice(slice, _) => self.run_slice(slice),
+                Next::Slice(slice, _) => polls += self.run_slice(slice),
                 Next::Look => return Exit::Yield,
                 Next::Nothing if self.core.is_over() => return Exit::Stop,
                 Next::Nothing => return Exit::Idle,
             }
-            if self.now.get() >= quantum_ends {
+            if self.now.get() >= quantum_ends || polls >= POLLS_MAX {
                 self.end_slice();
                 return Exit::Yield;
             }
         }
     }
 
-    fn run_slice(&self, slice: Slice) {
+    /// How many polls it was.
+    fn run_slice(&self, slice: Slice) -> u64 {
         let seat = &**self.seat;
         let mut polls = 0;
         let mut budget = Budget::new();
@@ -197,5 +196,6 @@ impl Worker {
             &seat.polls_fair
         };
         path.store(path.load(Relaxed) + polls, Relaxed);
+        polls
     }
 }

@@ -7,7 +7,7 @@ use super::{Exit, Worker};
 use crate::exec::group::Group;
 use crate::exec::join::Cause;
 use crate::unit::Nanos;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::Waker;
 
 /// What waking a sleeping thread takes, roughly, on both sides. Tiny tasks that are spread over two workers
@@ -48,8 +48,9 @@ impl Worker {
         }
         let seat = &**self.seat;
         seat.serving.store(0, Relaxed);
+        seat.asleep.store(true, SeqCst);
         self.core.sleepers.enter(self.index);
-        if self.core.queued_groups() > 0 || self.core.is_over() {
+        if self.core.queued_groups() > 0 || seat.inbox.len() > 0 || self.core.is_over() {
             self.awake();
             return false;
         }
@@ -59,6 +60,7 @@ impl Worker {
 
     /// The worker is awake again, claimed or by chance.
     pub fn awake(&self) {
+        self.seat.asleep.store(false, SeqCst);
         self.searching.set(self.core.sleepers.leave(self.index));
         self.core.watchdog().rouse();
         self.stolen.awake(self.core.clock().now());
@@ -76,6 +78,7 @@ impl Worker {
         if self.core.sleepers.leave(self.index) || self.searching.take() {
             self.core.sleepers.stop_searching();
         }
+        self.seat.asleep.store(false, SeqCst);
         self.give_back_all();
         if !self.core.unman() {
             self.core.notify();
@@ -92,7 +95,15 @@ impl Worker {
         }
     }
 
+    /// The host drives the worker no more, after [`Exit::Stop`].
+    pub fn retire(&self) {
+        self.core.unman();
+    }
+
     pub(super) fn give_back_all(&self) {
+        let mut mail = Vec::new();
+        self.seat.inbox.close_into(&mut mail);
+        mail.into_iter().for_each(|task| self.return_stray(task));
         let group = self.group.borrow();
         if let Some(group) = group.as_deref() {
             self.give_back(group, self.now.get());

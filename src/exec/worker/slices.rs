@@ -16,6 +16,7 @@ impl Worker {
     /// Ends the running slice, if any, and begins the next one.
     pub(super) fn next_slice(&self) -> Next {
         let now = self.now.get();
+        self.open_mail();
         self.settle(now);
         let mut discard = self.discard.take();
         let mut sched = self.core.sched.lock();
@@ -64,7 +65,8 @@ impl Worker {
         group.learn(self.polls.get(), given);
         self.tally.pour(given, &group.counters);
         let seat = &**self.seat;
-        seat.busy.store(seat.busy.load(Relaxed) + given.0, Relaxed);
+        let busy = seat.busy.load(Relaxed).saturating_add(given.0);
+        seat.busy.store(busy, Relaxed);
         if !self.keep(group, now) {
             self.give_back(group, now);
         }
@@ -150,21 +152,32 @@ impl Worker {
                 sched.fair.dequeue(slot);
                 continue;
             };
-            let held = self.holds_tasks()
-                && self
-                    .group
-                    .borrow()
-                    .as_ref()
-                    .is_some_and(|g| g.uid == group.uid);
+            let held = (self.holds_tasks() && self.serves_group(&group))
+                || self.seat.inbox.has_of(group.uid);
             if held || group.ready() > 0 || self.core.stealable(group.uid, self.index, now) {
+                // Under the lock: whoever asks for the new slice's end must not be overheard.
+                self.seat.preempt.store(false, Relaxed);
                 let slice = sched.fair.start(self.index, slot, now);
                 return Next::Slice(slice, self.group.replace(Some(group)));
             }
+            // Marked inactive first, then the inboxes once more: whoever put something in there meanwhile
+            // either saw the mark or is seen.
             if group.deactivate_if_empty() {
-                sched.fair.dequeue(slot);
+                if self.core.stealable(group.uid, self.index, now) {
+                    group.set_active();
+                } else {
+                    sched.fair.dequeue(slot);
+                }
             }
             discard.push(group);
         }
+    }
+
+    fn serves_group(&self, group: &Group) -> bool {
+        self.group
+            .borrow()
+            .as_ref()
+            .is_some_and(|served| served.uid == group.uid)
     }
 
     /// The group in a slot. The one served last is at hand.
@@ -176,13 +189,14 @@ impl Worker {
     }
 
     pub(super) fn begin(&self, slice: Slice, last: Option<&Group>, now: Nanos) {
-        if let Some(last) = last.filter(|last| last.slot != slice.group && self.holds_tasks()) {
-            // Kept while it was alone; another group came first after all.
+        let holds = || self.holds_tasks() || self.turn.get().is_some();
+        if let Some(last) = last.filter(|last| last.slot != slice.group && holds()) {
+            // Kept while it was alone; another group came first after all. Even if others took all of its tasks
+            // meanwhile, its turn must end.
             self.give_back(last, now);
             last.expose();
         }
         let seat = &**self.seat;
-        seat.preempt.store(false, Relaxed);
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
             self.offer_at.set(self.worth_a_wake(group));
@@ -190,8 +204,7 @@ impl Worker {
         self.serving.set(true);
         self.solo.set(slice.solo);
         self.slice_began.set(now);
-        self.cancelling.set(self.core.cancelled().is_some());
-        if self.turn.get().is_none() {
+        if self.turn.get().is_none() && !self.open_mail() {
             self.fetch();
         }
     }

@@ -6,6 +6,7 @@ use super::Worker;
 use super::stolen::SUSPECT;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What tasks and their harness ask of the worker that runs them.
 impl Worker {
@@ -14,9 +15,10 @@ impl Worker {
         self.now.get()
     }
 
+    /// Whether every task must end. Whoever was woken to end sees it at its next poll, not at the next slice.
     #[inline]
     pub(in crate::exec) fn is_cancelling(&self) -> bool {
-        self.cancelling.get()
+        self.seat.ending.load(Relaxed)
     }
 
     /// A poll that began at `started` is over: reads the clock. How long it took.
@@ -49,7 +51,8 @@ impl Worker {
 
     /// That poll was the drop of a cancelled future.
     pub(in crate::exec) fn dropped(&self, took: Nanos) {
-        self.tally.dropped.set(self.tally.dropped.get() + took.0);
+        let dropped = self.tally.dropped.get().saturating_add(took.0);
+        self.tally.dropped.set(dropped);
     }
 
     /// The task's query has used `cpu` so far.
