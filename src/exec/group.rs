@@ -18,7 +18,7 @@ use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// A resource group's tasks and account in the executor. Lives until its last task and account are gone.
 pub struct Group {
@@ -29,6 +29,9 @@ pub struct Group {
     pub(super) slot: Slot,
     incoming: CachePadded<Mutex<Incoming>>,
     pub(super) queue: CachePadded<Mutex<Feedback<Runnable>>>,
+    /// Looks at the host that found nothing, in a row, and how many the group goes without.
+    fruitless_looks: AtomicU8,
+    skip_looks: AtomicU8,
     /// Moving average of poll lengths in ns; racy on purpose.
     average_poll: AtomicU64,
     pub(super) counters: CachePadded<Counters>,
@@ -59,6 +62,8 @@ impl Group {
             slot: core.add_group(this.clone(), weight),
             incoming: CachePadded::default(),
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
+            fruitless_looks: AtomicU8::new(0),
+            skip_looks: AtomicU8::new(0),
             average_poll: AtomicU64::new(1_000),
             counters: CachePadded::default(),
         })
@@ -97,6 +102,12 @@ impl Group {
 
     /// Makes a task ready. Any thread; never blocks on anything but short critical sections of our own.
     pub(super) fn push(&self, task: Runnable) {
+        self.push_quietly(task);
+        self.core.notify();
+    }
+
+    /// As [`Group::push`], when a worker will come by in a moment without being woken.
+    pub(super) fn push_quietly(&self, task: Runnable) {
         let inactive = {
             let mut incoming = self.incoming.lock();
             // A clock read costs as much as the rest of this. Pushes of one burst share one: at most 16, and
@@ -111,7 +122,6 @@ impl Group {
         if inactive {
             self.core.activate(self.slot);
         }
-        self.core.notify();
     }
 
     /// Lets the level-1 queue know of the group because a worker holds tasks that others could take.
@@ -174,6 +184,25 @@ impl Group {
     pub(super) fn requeued(&self, put: usize, taken: usize) {
         let mut incoming = self.incoming.lock();
         incoming.queued = (incoming.queued + put).saturating_sub(taken);
+    }
+
+    /// Whether a worker that ran the group dry should let the host look for deferred wake-ups. Looks that
+    /// found nothing make the next ones rarer: a group that waits for I/O gains nothing by them.
+    pub(super) fn may_have_deferred(&self) -> bool {
+        let skips = self.skip_looks.load(Relaxed);
+        self.skip_looks.store(skips.saturating_sub(1), Relaxed);
+        skips == 0
+    }
+
+    /// A look found deferred tasks of the group, or did not.
+    pub(super) fn looked(&self, found: bool) {
+        let fruitless = if found {
+            0
+        } else {
+            (self.fruitless_looks.load(Relaxed) + 1).min(6)
+        };
+        self.fruitless_looks.store(fruitless, Relaxed);
+        self.skip_looks.store((1 << fruitless) - 1, Relaxed);
     }
 
     pub(super) fn average_poll(&self) -> Nanos {

@@ -216,15 +216,26 @@ impl Core {
     pub(super) fn notify(&self) {
         if self.sleepers.wanted() {
             // The worker whose host's thread this is starts at once and finds warm caches.
-            let prefer = context::home(|seat| {
-                let ours = self.seats.get(seat.index)?;
-                Arc::ptr_eq(ours, seat).then_some(seat.index)
-            });
-            let prefer = prefer.flatten();
+            let prefer = self.home_worker(|seat| seat.index);
             if let Some(worker) = self.sleepers.claim(prefer) {
                 self.wake(worker);
             }
         }
+    }
+
+    /// Whether a worker of ours is about to run on this thread anyway.
+    pub(super) fn expects_worker_here(&self) -> bool {
+        self.home_worker(|seat| !seat.is_away()).unwrap_or(false)
+    }
+
+    fn home_worker<R>(&self, f: impl FnOnce(&Seat) -> R) -> Option<R> {
+        let ours = |seat: &Arc<CachePadded<Seat>>| {
+            self.seats
+                .get(seat.index)
+                .is_some_and(|own| Arc::ptr_eq(own, seat))
+                .then(|| f(seat))
+        };
+        context::home(ours).flatten()
     }
 
     #[cold]
@@ -267,6 +278,10 @@ impl Core {
             return;
         }
         let now = self.clock().now();
+        if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.polls_on(now)) {
+            // Left alone as not worth a wake-up, at an average that this poll does not keep to.
+            self.notify();
+        }
         let stuck = self.seats.iter().filter(|seat| seat.is_stuck(now));
         let uids: Vec<u64> = stuck.map(|seat| seat.serving.load(Relaxed)).collect();
         if uids.is_empty() {

@@ -89,15 +89,19 @@ impl Seat {
 
     /// Whether another worker may take the LIFO task: its owner is stuck in a poll.
     pub(in crate::exec) fn lifo_is_stuck(&self, now: Nanos) -> bool {
+        self.has_lifo() && self.polls_on(now)
+    }
+
+    /// Whether its poll has gone on for so long that others should not wait for its end.
+    pub(in crate::exec) fn polls_on(&self, now: Nanos) -> bool {
         let start = self.poll_start.load(Relaxed);
-        self.has_lifo() && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+        start != 0 && now.since(Nanos(start)) > LIFO_STUCK
     }
 
     /// Whether ready tasks wait here for a poll that has gone on for long.
     pub(in crate::exec) fn is_stuck(&self, now: Nanos) -> bool {
-        let start = self.poll_start.load(Relaxed);
         let holds = self.has_lifo() || !self.ring.is_empty() || self.inbox.len() > 0;
-        holds && start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+        holds && self.polls_on(now)
     }
 
     pub(in crate::exec) fn usage(&self) -> WorkerUsage {

@@ -302,7 +302,11 @@ fn deliver(runnable: Runnable) {
             Err(runnable) => task = Some(runnable),
         }
     });
-    if let Some(task) = task {
-        push_to_group(task);
+    let Some(task) = task else { return };
+    let group = task.metadata().cell.account.group.clone();
+    group.push_quietly(task);
+    // Only now: a worker says that it sleeps, then looks whether anything was pushed.
+    if !group.core.expects_worker_here() {
+        group.core.notify();
     }
 }
