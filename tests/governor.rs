@@ -297,10 +297,19 @@ async fn usage_shows_what_a_group_runs_and_what_it_was_charged() {
     let work = async { std::thread::sleep(Duration::from_millis(20)) };
     query.run(work).await.unwrap();
     let _waits = query.spawn(std::future::pending::<()>());
-    let output = governor
-        .execute("SHOW USAGE RESOURCE GROUP bi")
-        .await
-        .unwrap();
+    // Counters are poured out at the end of a slice, which may be a moment after the task's.
+    let begin = std::time::Instant::now();
+    let output = loop {
+        let output = governor
+            .execute("SHOW USAGE RESOURCE GROUP bi")
+            .await
+            .unwrap();
+        let done = output[0].get(0, "tasks").unwrap().to_string() == "1";
+        if done || begin.elapsed() > Duration::from_secs(20) {
+            break output;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
     let cell = |column: &str| output[0].get(0, column).unwrap().to_string();
     assert_eq!((cell("running"), cell("tasks")), ("1".into(), "1".into()));
     // A blocking call inside a poll keeps the worker, and is charged.
