@@ -10,6 +10,17 @@ pub use std::sync::{Arc, atomic};
 #[cfg(quotient_loom)]
 pub use loom::sync::{Arc, MutexGuard, atomic};
 
+/// Between a SeqCst store and a SeqCst load of another variable, whose order is total: nothing to do.
+#[cfg(not(quotient_loom))]
+#[inline(always)]
+pub(crate) fn total_order() {}
+
+/// loom takes SeqCst accesses for acquire and release; its fences are total.
+#[cfg(quotient_loom)]
+pub(crate) fn total_order() {
+    atomic::fence(atomic::Ordering::SeqCst);
+}
+
 /// loom's mutex with parking_lot's signature: a poisoned lock is simply taken.
 #[cfg(quotient_loom)]
 #[derive(Debug, Default)]

@@ -132,14 +132,6 @@ fn these_forms_are_accepted() {
     }
 }
 
-#[test]
-fn the_statement_of_the_front_page_runs() {
-    let readme = include_str!("../README.md");
-    let start = readme.find("CREATE RESOURCE GROUP").unwrap();
-    let end = start + readme[start..].find('`').unwrap();
-    run(&catalog(), &readme[start..end]);
-}
-
 /// StarRocks' examples of ALTER WITH on a machine of 32 cores, as far as they are accepted.
 #[test]
 fn the_cpu_pair_changes_hands_in_one_statement() {

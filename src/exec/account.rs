@@ -3,6 +3,7 @@
 //! Mechanism; any thread. A task is entered in `Waiting` at its first `Pending`, not when it is spawned:
 //! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
 
+use super::ending::Verdict;
 use super::group::Group;
 use super::join::{Cause, JoinError};
 use crate::sched::feedback::Stream;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
-use Ordering::{Relaxed, SeqCst};
+use Ordering::Relaxed;
 
 /// What one query, or all tasks of a group that belong to no query, have used.
 pub struct Account {
@@ -23,10 +24,9 @@ pub struct Account {
     cpu: AtomicU64,
     polls: AtomicU64,
     longest_poll: AtomicU64,
-    killed: AtomicBool,
+    killed: Verdict,
     panicked: AtomicBool,
     aborted: AtomicBool,
-    cause: OnceLock<Cause>,
     pub(super) waiting: Waiting,
     /// Its place in the executor's list of accounts.
     listed: OnceLock<usize>,
@@ -69,10 +69,9 @@ impl Account {
             cpu: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             longest_poll: AtomicU64::new(0),
-            killed: AtomicBool::new(false),
+            killed: Verdict::new(),
             panicked: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
-            cause: OnceLock::new(),
             waiting: Waiting::new(shards),
             listed: OnceLock::new(),
         }
@@ -100,15 +99,14 @@ impl Account {
     /// Ends all tasks of the account: those that wait at once, those that run at the end of their poll. Every
     /// handle yields a cancelled `JoinError` with `cause`. The first call decides; later ones return false.
     pub fn kill(&self, cause: Cause) -> bool {
-        let first = self.cause.set(cause).is_ok();
-        self.killed.store(true, SeqCst);
+        let first = self.killed.give(cause);
         self.waiting.wake_all();
         first
     }
 
     /// Why it was killed, if it was.
     pub fn killed(&self) -> Option<&Cause> {
-        self.killed.load(SeqCst).then(|| self.cause.get()).flatten()
+        self.killed.get()
     }
 
     /// Whether one of its tasks has panicked.
@@ -133,7 +131,7 @@ impl Account {
 
     #[inline]
     pub(super) fn is_killed(&self) -> bool {
-        self.killed.load(Relaxed)
+        self.killed.is_given()
     }
 
     pub(super) fn cpu(&self) -> Nanos {
@@ -204,7 +202,7 @@ impl Ticket {
 }
 
 impl Waiting {
-    fn new(shards: usize) -> Waiting {
+    pub(super) fn new(shards: usize) -> Waiting {
         Waiting {
             shards: (0..shards.max(1))
                 .map(|_| Mutex::new(Slab::new()))

@@ -8,6 +8,7 @@
 //! 3. Lock order: the scheduler's lock, then `queue`, then `incoming`. No user code runs under any of them.
 
 use super::core::Core;
+use super::incoming::Incoming;
 use super::stats::GroupUsage;
 use super::tally::Counters;
 use super::task::Runnable;
@@ -18,7 +19,7 @@ use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// A resource group's tasks and account in the executor. Lives until its last task and account are gone.
 pub struct Group {
@@ -27,25 +28,15 @@ pub struct Group {
     pub(super) uid: u64,
     pub(super) core: Arc<Core>,
     pub(super) slot: Slot,
-    incoming: CachePadded<Mutex<Incoming>>,
+    incoming: CachePadded<Mutex<Incoming<Runnable>>>,
     pub(super) queue: CachePadded<Mutex<Feedback<Runnable>>>,
+    /// Looks at the host that found nothing, in a row, and how many the group goes without.
+    fruitless_looks: AtomicU8,
+    skip_looks: AtomicU8,
     /// Moving average of poll lengths in ns; racy on purpose.
     average_poll: AtomicU64,
     pub(super) counters: CachePadded<Counters>,
 }
-
-#[derive(Default)]
-struct Incoming {
-    tasks: Vec<Runnable>,
-    /// When the running burst of pushes began.
-    stamp: Nanos,
-    /// Tasks in `queue`, counted here so that one lock tells whether the group is empty.
-    queued: usize,
-    active: bool,
-}
-
-/// Pushes that share one reading of the clock, at most.
-pub(super) const BURST: usize = 16;
 
 static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 
@@ -59,6 +50,8 @@ impl Group {
             slot: core.add_group(this.clone(), weight),
             incoming: CachePadded::default(),
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
+            fruitless_looks: AtomicU8::new(0),
+            skip_looks: AtomicU8::new(0),
             average_poll: AtomicU64::new(1_000),
             counters: CachePadded::default(),
         })
@@ -97,76 +90,51 @@ impl Group {
 
     /// Makes a task ready. Any thread; never blocks on anything but short critical sections of our own.
     pub(super) fn push(&self, task: Runnable) {
+        self.push_quietly(task);
+        self.core.notify();
+    }
+
+    /// As [`Group::push`], when a worker will come by in a moment without being woken.
+    pub(super) fn push_quietly(&self, task: Runnable) {
         let inactive = {
             let mut incoming = self.incoming.lock();
-            // A clock read costs as much as the rest of this. Pushes of one burst share one: at most 16, and
-            // none from before the buffer was emptied last.
-            if incoming.tasks.len().is_multiple_of(BURST) {
-                incoming.stamp = self.core.clock().now();
-            }
-            task.metadata().cell.queued(incoming.stamp);
-            incoming.tasks.push(task);
-            !std::mem::replace(&mut incoming.active, true)
+            let stamp = incoming.stamp(|| self.core.clock().now());
+            task.metadata().cell.queued(stamp);
+            incoming.push(task);
+            incoming.activate()
         };
+        if inactive {
+            self.core.activate(self.slot);
+        }
+    }
+
+    /// Lets the level-1 queue know of the group because a worker holds tasks that others could take.
+    pub(super) fn expose(&self) {
+        let inactive = self.incoming.lock().activate();
         if inactive {
             self.core.activate(self.slot);
         }
         self.core.notify();
     }
 
-    /// Lets the level-1 queue know of the group because a worker holds tasks that others could take, and wakes
-    /// one of those.
-    pub(super) fn expose(&self) {
-        self.enlist();
-        self.core.notify();
-    }
-
-    /// Lets the level-1 queue know of the group because tasks of it arrived in a worker's inbox. That worker
-    /// will be along in a moment; only if it is `away`, somebody is woken, itself by preference.
-    pub(super) fn expose_inbox(&self, away: bool) {
-        self.enlist();
-        if away {
-            self.core.notify();
-        }
-    }
-
-    fn enlist(&self) {
-        if !std::mem::replace(&mut self.incoming.lock().active, true) {
-            self.core.activate(self.slot);
-        }
-    }
-
     /// Ready tasks that no worker holds.
     pub(super) fn ready(&self) -> usize {
-        let incoming = self.incoming.lock();
-        incoming.tasks.len() + incoming.queued
+        self.incoming.lock().ready()
     }
 
     /// Under the scheduler's lock: the group is about to enter the level-1 queue.
     pub(super) fn set_active(&self) {
-        self.incoming.lock().active = true;
+        self.incoming.lock().activate();
     }
 
     /// Under the scheduler's lock: true if nothing is ready; the group leaves the level-1 queue then.
     pub(super) fn deactivate_if_empty(&self) -> bool {
-        let mut incoming = self.incoming.lock();
-        let empty = incoming.tasks.is_empty() && incoming.queued == 0;
-        if empty {
-            incoming.active = false;
-        }
-        empty
+        self.incoming.lock().deactivate_if_empty()
     }
 
     /// Moves what was pushed into the ordered queue, whose lock the caller holds.
     pub(super) fn absorb(&self, queue: &mut Feedback<Runnable>, spare: &mut Vec<Runnable>) {
-        {
-            let mut incoming = self.incoming.lock();
-            if incoming.tasks.is_empty() {
-                return;
-            }
-            std::mem::swap(&mut incoming.tasks, spare);
-            incoming.queued += spare.len();
-        }
+        self.incoming.lock().absorb(spare);
         for task in spare.drain(..) {
             let (stream, cpu) = task.metadata().place();
             queue.push(stream, cpu, task);
@@ -175,8 +143,26 @@ impl Group {
 
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.
     pub(super) fn requeued(&self, put: usize, taken: usize) {
-        let mut incoming = self.incoming.lock();
-        incoming.queued = (incoming.queued + put).saturating_sub(taken);
+        self.incoming.lock().requeued(put, taken);
+    }
+
+    /// Whether a worker that ran the group dry should let the host look for deferred wake-ups. Looks that
+    /// found nothing make the next ones rarer: a group that waits for I/O gains nothing by them.
+    pub(super) fn may_have_deferred(&self) -> bool {
+        let skips = self.skip_looks.load(Relaxed);
+        self.skip_looks.store(skips.saturating_sub(1), Relaxed);
+        skips == 0
+    }
+
+    /// A look found deferred tasks of the group, or did not.
+    pub(super) fn looked(&self, found: bool) {
+        let fruitless = if found {
+            0
+        } else {
+            (self.fruitless_looks.load(Relaxed) + 1).min(6)
+        };
+        self.fruitless_looks.store(fruitless, Relaxed);
+        self.skip_looks.store((1 << fruitless) - 1, Relaxed);
     }
 
     pub(super) fn average_poll(&self) -> Nanos {

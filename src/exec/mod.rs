@@ -14,8 +14,10 @@
 pub mod account;
 pub mod context;
 pub mod core;
+mod ending;
 pub mod group;
 pub mod host;
+mod incoming;
 pub mod join;
 mod sleepers;
 pub mod stats;

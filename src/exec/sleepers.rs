@@ -72,11 +72,24 @@ impl Sleepers {
             None => list.pop(),
         };
         self.asleep.store(list.len(), SeqCst);
-        drop(list);
         if claimed.is_none() {
+            // Under the lock: a worker that enters the list after this is not passed over by a waker who
+            // still sees a searcher and relies on it.
             self.searching.store(false, SeqCst);
         }
         claimed
+    }
+
+    /// Takes this worker out of the list; the caller must wake it. False if it is not asleep, or somebody
+    /// else is about to wake it. Independent of the search: it is woken for what is its own.
+    pub(crate) fn claim_one(&self, worker: usize) -> bool {
+        let mut list = self.list.lock();
+        let place = list.iter().position(|&w| w == worker);
+        if let Some(at) = place {
+            list.swap_remove(at);
+            self.asleep.store(list.len(), SeqCst);
+        }
+        place.is_some()
     }
 
     /// The searcher found work or gave up.
@@ -200,7 +213,9 @@ mod loom {
 
     #[test]
     fn two_wakers_and_one_worker() {
-        ::loom::model(|| {
+        let mut builder = ::loom::model::Builder::new();
+        builder.preemption_bound = Some(4);
+        builder.check(|| {
             let model = Model::new(1);
             let worker = {
                 let m = model.clone();

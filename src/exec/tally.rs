@@ -4,9 +4,9 @@
 //! Nothing here is exact in the middle of a slice (100 µs); everything is exact when the group is at rest.
 
 use super::stats::{GroupUsage, TIME_BOUNDS, TimeHistogram};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::unit::Nanos;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const BUCKETS: usize = TIME_BOUNDS.len() + 1;
 
@@ -125,8 +125,8 @@ impl Histogram {
 impl Counters {
     /// Tasks that are alive: spawned and not finished. Reads in the order that never gives too few.
     pub(super) fn live(&self) -> u64 {
-        let finished = self.finished.load(Relaxed);
-        self.spawned.load(Relaxed).saturating_sub(finished)
+        let finished = self.finished.load(SeqCst);
+        self.spawned.load(SeqCst).saturating_sub(finished)
     }
 
     /// The counters as values; the gauges are the caller's to fill in.

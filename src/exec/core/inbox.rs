@@ -5,17 +5,18 @@
 //! with warm caches and a lock that nobody else wants; through the group's queue, they would move between
 //! workers (measured: twice the CPU per yield). Invariants:
 //! 1. The inbox takes tasks of one stream: the one that its worker served last.
-//! 2. Who puts a task into an *empty* inbox exposes the group afterwards, so that the level-1 queue knows of
-//!    it; whoever dequeues a group looks into the inboxes after marking it inactive. One sees the other.
-//! 3. Who puts a task in and finds the worker asleep wakes somebody; the worker says that it sleeps, then
-//!    looks into its inbox.
+//! 2. Who puts a task in and finds the worker asleep wakes *it*, whoever else is searching; the worker says
+//!    that it sleeps, then looks into its inbox. One sees the other, so mail is always read: the level-1
+//!    queue need not know of it before.
+//! 3. While the worker is in a poll, its host's thread cannot be this one, and nothing is put in. Should one
+//!    begin at that very moment and go on, the watchdog lets others take the mail.
 
 use crate::clock::Clock;
-use crate::exec::group::{BURST, Group};
+use crate::exec::group::Group;
+use crate::exec::incoming::BURST;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
 /// No stream: the inbox is closed.
@@ -63,7 +64,7 @@ impl Inbox {
 
     /// Whether it holds tasks of the group with this uid.
     pub(in crate::exec) fn has_of(&self, uid: u64) -> bool {
-        self.len() > 0 && self.group.load(Relaxed) == uid + 1
+        self.holds_of() == uid + 1
     }
 
     #[inline]
@@ -71,12 +72,12 @@ impl Inbox {
         self.len.load(SeqCst)
     }
 
-    /// Puts a task in. The group, if the inbox was empty: the caller must expose it.
+    /// Puts a task in. The caller then looks whether the worker sleeps.
     ///
     /// # Errors
     ///
     /// The task, if the inbox was closed or turned over to another stream meanwhile.
-    pub(in crate::exec) fn put(&self, task: Runnable) -> Result<Option<Arc<Group>>, Runnable> {
+    pub(in crate::exec) fn put(&self, task: Runnable) -> Result<(), Runnable> {
         let mut tasks = self.tasks.lock();
         if !self.is_for(task.metadata().stream) {
             return Err(task);
@@ -84,12 +85,19 @@ impl Inbox {
         if tasks.list.len().is_multiple_of(BURST) {
             tasks.stamp = self.clock.now();
         }
-        let cell = &task.metadata().cell;
-        cell.queued(tasks.stamp);
-        let first = tasks.list.is_empty().then(|| cell.group().clone());
+        task.metadata().cell.queued(tasks.stamp);
         tasks.list.push(task);
         self.len.store(tasks.list.len(), SeqCst);
-        Ok(first)
+        Ok(())
+    }
+
+    /// The group (uid + 1) whose tasks it holds; 0 if it is empty.
+    pub(in crate::exec) fn holds_of(&self) -> u64 {
+        if self.len() > 0 {
+            self.group.load(Relaxed)
+        } else {
+            0
+        }
     }
 
     /// Takes everything out.
@@ -112,61 +120,74 @@ impl Inbox {
 
 #[cfg(all(test, quotient_loom))]
 mod loom {
-    //! Invariant 2 over stand-ins: the inbox's length, the group's `active`, the level-1 queue.
+    //! Invariant 2 over stand-ins: the length of the inbox, and the sleepers as they are.
 
-    use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use crate::exec::sleepers::Sleepers;
+    use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use crate::sync::{Arc, Mutex};
+    use ::loom::sync::Notify;
 
-    #[derive(Default)]
     struct Model {
         inbox: Mutex<usize>,
         len: AtomicUsize,
-        active: Mutex<bool>,
-        /// Whether the group is in the level-1 queue; stands for the scheduler's lock too.
-        queued: Mutex<bool>,
+        asleep: AtomicBool,
+        sleepers: Sleepers,
+        bell: Notify,
     }
 
     impl Model {
-        /// `Inbox::put`, then `Group::expose_inbox`.
+        /// `deliver`.
         fn put(&self) {
             {
                 let mut inbox = self.inbox.lock();
                 *inbox += 1;
                 self.len.store(*inbox, SeqCst);
             }
-            let inactive = !std::mem::replace(&mut *self.active.lock(), true);
-            if inactive {
-                *self.queued.lock() = true;
+            if self.asleep.load(SeqCst) && self.sleepers.claim_one(0) {
+                self.bell.notify();
             }
         }
 
-        /// `Worker::pick` on a group of which nothing else is ready.
-        fn pick(&self) {
-            let mut queued = self.queued.lock();
-            if *queued && self.len.load(SeqCst) == 0 {
-                *self.active.lock() = false;
-                if self.len.load(SeqCst) > 0 {
-                    *self.active.lock() = true;
-                } else {
-                    *queued = false;
+        /// A worker that reads its mail and sleeps until `total` letters have come.
+        fn work(&self, total: usize) {
+            let mut read = 0;
+            while read < total {
+                {
+                    let mut inbox = self.inbox.lock();
+                    read += std::mem::take(&mut *inbox);
+                    self.len.store(0, SeqCst);
                 }
+                if read == total {
+                    return;
+                }
+                self.asleep.store(true, SeqCst);
+                self.sleepers.enter(0);
+                if self.len.load(SeqCst) == 0 {
+                    self.bell.wait();
+                }
+                self.asleep.store(false, SeqCst);
+                self.sleepers.leave(0);
             }
         }
     }
 
     #[test]
-    fn a_group_with_mail_is_never_dequeued() {
+    fn mail_is_always_read() {
         ::loom::model(|| {
-            let model = Arc::new(Model::default());
-            *model.active.lock() = true;
-            *model.queued.lock() = true;
-            let picker = {
+            let model = Arc::new(Model {
+                inbox: Mutex::new(0),
+                len: AtomicUsize::new(0),
+                asleep: AtomicBool::new(false),
+                sleepers: Sleepers::new(),
+                bell: Notify::new(),
+            });
+            let worker = {
                 let model = model.clone();
-                ::loom::thread::spawn(move || model.pick())
+                ::loom::thread::spawn(move || model.work(2))
             };
             model.put();
-            picker.join().unwrap();
-            assert!(*model.queued.lock() && *model.active.lock());
+            model.put();
+            worker.join().unwrap();
         });
     }
 }

@@ -13,6 +13,7 @@ pub(super) use seat::Seat;
 use crate::clock::Clock;
 use crate::exec::account::Account;
 use crate::exec::context;
+use crate::exec::ending::Ending;
 use crate::exec::group::Group;
 use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
@@ -26,8 +27,8 @@ use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use slab::Slab;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 
 /// How the executor is set up.
 #[derive(Clone, Debug)]
@@ -56,13 +57,12 @@ pub struct Core {
     pub(super) sched: CachePadded<Mutex<Sched>>,
     /// Groups in the level-1 queue; a mirror of what the lock protects.
     queued_groups: CachePadded<AtomicUsize>,
-    pub(super) sleepers: CachePadded<Sleepers>,
+    pub(super) sleepers: Arc<CachePadded<Sleepers>>,
     seats: Box<[Arc<CachePadded<Seat>>]>,
     accounts: Mutex<Slab<Weak<Account>>>,
     /// Slots whose groups are gone, to be freed when the lock is taken next.
     graves: Mutex<Vec<Slot>>,
-    cancelled: OnceLock<Cause>,
-    stopped: AtomicBool,
+    ending: Ending,
     watchdog: Watchdog,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
@@ -93,22 +93,22 @@ impl Core {
             groups: Vec::new(),
             demands: Vec::new(),
         };
+        let sleepers = Arc::new(CachePadded::new(Sleepers::new()));
         let seats = rings
             .iter()
             .enumerate()
-            .map(|(i, ring)| Seat::new(i, ring.stealer(), config.clock.clone()))
+            .map(|(i, ring)| Seat::new(i, ring.stealer(), config.clock.clone(), sleepers.clone()))
             .map(|seat| Arc::new(CachePadded::new(seat)))
             .collect();
         let core = Arc::new(Core {
             config: Config { workers, ..config },
             sched: CachePadded::new(Mutex::new(sched)),
             queued_groups: CachePadded::default(),
-            sleepers: CachePadded::new(Sleepers::new()),
+            sleepers,
             seats,
             accounts: Mutex::default(),
             graves: Mutex::default(),
-            cancelled: OnceLock::new(),
-            stopped: AtomicBool::new(false),
+            ending: Ending::new(),
             watchdog: Watchdog::default(),
             manned: AtomicUsize::new(workers),
         });
@@ -216,15 +216,26 @@ impl Core {
     pub(super) fn notify(&self) {
         if self.sleepers.wanted() {
             // The worker whose host's thread this is starts at once and finds warm caches.
-            let prefer = context::home(|seat| {
-                let ours = self.seats.get(seat.index)?;
-                Arc::ptr_eq(ours, seat).then_some(seat.index)
-            });
-            let prefer = prefer.flatten();
+            let prefer = self.home_worker(|seat| seat.index);
             if let Some(worker) = self.sleepers.claim(prefer) {
                 self.wake(worker);
             }
         }
+    }
+
+    /// Whether a worker of ours is about to run on this thread anyway.
+    pub(super) fn expects_worker_here(&self) -> bool {
+        self.home_worker(|seat| !seat.is_away()).unwrap_or(false)
+    }
+
+    fn home_worker<R>(&self, f: impl FnOnce(&Seat) -> R) -> Option<R> {
+        let ours = |seat: &Arc<CachePadded<Seat>>| {
+            self.seats
+                .get(seat.index)
+                .is_some_and(|own| Arc::ptr_eq(own, seat))
+                .then(|| f(seat))
+        };
+        context::home(ours).flatten()
     }
 
     #[cold]
@@ -267,8 +278,15 @@ impl Core {
             return;
         }
         let now = self.clock().now();
+        if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.is_in_a_long_poll(now)) {
+            // Left alone as not worth a wake-up, at an average that this poll does not keep to.
+            self.notify();
+        }
         let stuck = self.seats.iter().filter(|seat| seat.is_stuck(now));
-        let uids: Vec<u64> = stuck.map(|seat| seat.serving.load(Relaxed)).collect();
+        let uids: Vec<u64> = stuck
+            .flat_map(|seat| [seat.serving.load(Relaxed), seat.inbox.holds_of()])
+            .filter(|&uid| uid != 0)
+            .collect();
         if uids.is_empty() {
             return;
         }
@@ -284,7 +302,8 @@ impl Core {
         let mut others = self.seats.iter().filter(|seat| seat.index != me);
         others.any(|seat| {
             let serves = seat.serving.load(Relaxed) == uid + 1;
-            (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now))) || seat.inbox.has_of(uid)
+            (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now)))
+                || (seat.inbox.has_of(uid) && seat.is_in_a_long_poll(now))
         })
     }
 
@@ -296,7 +315,7 @@ impl Core {
     /// dropped by a worker, those that run at the end of their poll, and new ones before they begin.
     /// Workers stop when nothing is left. The first call decides.
     pub fn cancel(&self, cause: Cause) {
-        if self.cancelled.set(cause).is_ok() {
+        if self.ending.begin(cause) {
             // Before any task is woken: one that is woken in vain, because it is ready or running already, is
             // polled once more, and must see this then. Nobody wakes it again.
             for seat in &self.seats {
@@ -309,10 +328,16 @@ impl Core {
         self.wake_all();
     }
 
+    /// The order to end everything, and whether it was carried out.
+    #[inline]
+    pub(super) fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
     /// Why everything is being ended, if it is.
     #[inline]
     pub fn cancelled(&self) -> Option<&Cause> {
-        self.cancelled.get()
+        self.ending.cause()
     }
 
     /// Tasks that are alive in all groups. Never too few while a spawn is under way.
@@ -329,14 +354,7 @@ impl Core {
 
     /// Whether the workers may leave: everything was ended and is gone.
     pub(super) fn is_over(&self) -> bool {
-        if self.stopped.load(SeqCst) {
-            return true;
-        }
-        let over = self.cancelled().is_some() && self.live() == 0;
-        if over && !self.stopped.swap(true, SeqCst) {
-            self.wake_all();
-        }
-        over
+        self.ending.is_over(|| self.live(), || self.wake_all())
     }
 
     /// A task is gone that no worker ran: it may have been the last one, and the workers sleep.

@@ -84,7 +84,7 @@ impl Core {
         let _ = writeln!(
             out,
             "sleepers {:?}, queued groups {}, cancelled {}",
-            *self.sleepers,
+            **self.sleepers,
             self.queued_groups(),
             self.cancelled().is_some()
         );

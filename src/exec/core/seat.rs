@@ -4,12 +4,15 @@
 
 use super::inbox::Inbox;
 use crate::clock::Clock;
+use crate::exec::sleepers::Sleepers;
 use crate::exec::stats::WorkerUsage;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
 use crossbeam_deque::Stealer;
+use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use futures::task::AtomicWaker;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// What others see of a worker.
@@ -19,6 +22,7 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) inbox: Inbox,
     /// Its worker sleeps, or is about to.
     pub(in crate::exec) asleep: AtomicBool,
+    sleepers: Arc<CachePadded<Sleepers>>,
     /// The task woken last by the running one: it runs next, unless someone takes it.
     lifo: AtomicCell<Option<Runnable>>,
     lifo_full: AtomicBool,
@@ -42,12 +46,18 @@ pub(in crate::exec) struct Seat {
 const LIFO_STUCK: Nanos = Nanos::from_micros(50);
 
 impl Seat {
-    pub(super) fn new(index: usize, ring: Stealer<Runnable>, clock: Clock) -> Seat {
+    pub(super) fn new(
+        index: usize,
+        ring: Stealer<Runnable>,
+        clock: Clock,
+        sleepers: Arc<CachePadded<Sleepers>>,
+    ) -> Seat {
         Seat {
             index,
             ring,
             inbox: Inbox::new(clock),
             asleep: AtomicBool::new(false),
+            sleepers,
             lifo: AtomicCell::new(None),
             lifo_full: AtomicBool::new(false),
             serving: AtomicU64::new(0),
@@ -59,6 +69,13 @@ impl Seat {
             parks: AtomicU64::new(0),
             polls_fast: AtomicU64::new(0),
             polls_fair: AtomicU64::new(0),
+        }
+    }
+
+    /// Mail has come: wakes the worker if it sleeps, whoever else may be searching.
+    pub(in crate::exec) fn wake_for_mail(&self) {
+        if self.asleep.load(SeqCst) && self.sleepers.claim_one(self.index) {
+            self.waker.wake();
         }
     }
 
@@ -93,15 +110,16 @@ impl Seat {
         self.has_lifo() && self.is_in_a_long_poll(now)
     }
 
+    /// Whether its poll has gone on for so long that others should not wait for its end.
+    pub(in crate::exec) fn is_in_a_long_poll(&self, now: Nanos) -> bool {
+        let start = self.poll_start.load(Relaxed);
+        start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+    }
+
     /// Whether ready tasks wait here for a poll that has gone on for long.
     pub(in crate::exec) fn is_stuck(&self, now: Nanos) -> bool {
         let holds = self.has_lifo() || !self.ring.is_empty() || self.inbox.len() > 0;
         holds && self.is_in_a_long_poll(now)
-    }
-
-    fn is_in_a_long_poll(&self, now: Nanos) -> bool {
-        let start = self.poll_start.load(Relaxed);
-        start != 0 && now.since(Nanos(start)) > LIFO_STUCK
     }
 
     pub(in crate::exec) fn usage(&self) -> WorkerUsage {

@@ -3,7 +3,8 @@
 //! Mechanism; any thread. Foreign wakers and outputs are cloned, woken and dropped outside of the lock.
 
 use super::Id;
-use crate::exec::account::{Account, Ticket};
+use super::flags::Flags;
+use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::join::{Cause, JoinError};
 use crate::exec::worker::Worker;
@@ -12,7 +13,7 @@ use crate::unit::Nanos;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 /// What a queue needs to know of a task.
@@ -33,10 +34,6 @@ impl Meta {
     }
 }
 
-pub(super) const ABORT: u8 = 1;
-pub(super) const WAITING: u8 = 2;
-pub(super) const DONE: u8 = 4;
-
 /// A task without its type: what aborting, queueing and charging need.
 pub(in crate::exec) type Task = Cell<dyn Slot>;
 
@@ -44,8 +41,7 @@ pub(in crate::exec) type Task = Cell<dyn Slot>;
 pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) id: Id,
     pub(super) account: Arc<Account>,
-    pub(super) state: AtomicU8,
-    pub(super) ticket: AtomicU64,
+    pub(super) flags: Flags,
     /// When it became ready last.
     pub(super) queued_at: AtomicU64,
     /// Whether it belongs to a query: known here to spare the way to the account on every poll.
@@ -72,16 +68,11 @@ impl<S: ?Sized> Cell<S> {
     }
 
     pub(in crate::exec) fn is_finished(&self) -> bool {
-        self.state.load(SeqCst) & DONE != 0
+        self.flags.is_done()
     }
 
     pub(in crate::exec) fn abort(&self) {
-        let before = self.state.fetch_or(ABORT, SeqCst);
-        if before & (WAITING | DONE) == WAITING {
-            self.account
-                .waiting
-                .wake(Ticket::unpack(self.ticket.load(SeqCst)));
-        }
+        self.flags.abort(&self.account.waiting);
     }
 
     #[inline]
@@ -90,7 +81,7 @@ impl<S: ?Sized> Cell<S> {
     }
 
     pub(super) fn must_end(&self, worker: &Worker) -> bool {
-        self.state.load(Relaxed) & ABORT != 0
+        self.flags.is_aborted()
             || worker.is_cancelling()
             || (self.in_query && self.account.is_killed())
     }
@@ -108,7 +99,7 @@ impl<S: ?Sized> Cell<S> {
 
     /// Why a task that is being cancelled is: the executor's reason, or none for a plain abort.
     pub(super) fn cause(&self) -> Option<Cause> {
-        if self.state.load(SeqCst) & ABORT != 0 {
+        if self.flags.is_aborted() {
             return None;
         }
         let killed = self.account.killed().cloned();
@@ -134,8 +125,7 @@ impl<T> Cell<Outcome<T>> {
             id: Id::next(),
             in_query: account.query().is_some(),
             account,
-            state: AtomicU8::new(0),
-            ticket: AtomicU64::new(0),
+            flags: Flags::new(),
             queued_at: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
             slot: Outcome(Mutex::new(Join {
@@ -155,7 +145,7 @@ impl<T> Cell<Outcome<T>> {
             } else {
                 join.output.replace(output)
             };
-            self.state.fetch_or(DONE, SeqCst);
+            self.flags.done();
             (unwanted, join.waker.take())
         };
         contain(|| drop(unwanted));

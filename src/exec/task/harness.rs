@@ -2,7 +2,7 @@
 //!
 //! Mechanism; polls and drops happen on workers only.
 
-use super::cell::{ABORT, Cell, Meta, Outcome, WAITING, contain};
+use super::cell::{Cell, Meta, Outcome, contain};
 use super::{Lease, Runnable};
 use crate::exec::account::{Account, Ticket};
 use crate::exec::context::{self, Scope};
@@ -140,11 +140,9 @@ where
             .waiting
             .enter(worker.index(), cx.waker().clone());
         *this.ticket = Some(ticket);
-        this.cell.ticket.store(ticket.pack(), SeqCst);
-        let before = this.cell.state.fetch_or(WAITING, SeqCst);
+        let aborted = this.cell.flags.waits(ticket);
         let core = &this.cell.account.group.core;
-        if before & ABORT != 0 || this.cell.account.killed().is_some() || core.cancelled().is_some()
-        {
+        if aborted || this.cell.account.killed().is_some() || core.cancelled().is_some() {
             return Step::End(self.cancel());
         }
         Step::Wait
@@ -230,16 +228,8 @@ where
         cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
         JoinHandle::new(cell.clone())
     };
-    // Not counted: threads that go on spawning must not make the executor look alive for ever.
-    if let Some(cause) = group.core.cancelled() {
-        return refuse(cause, future, lease);
-    }
-    // Counted before the executor's state is read again: the one who ends it either sees the task or is seen.
-    group.counters.spawned.fetch_add(1, SeqCst);
-    if let Some(cause) = group.core.cancelled() {
-        group.counters.finished.fetch_add(1, SeqCst);
-        // The workers may have gone to sleep because of this very task.
-        group.core.look_whether_over();
+    let ending = group.core.ending();
+    if let Err(cause) = ending.count(&group.counters, || group.core.look_whether_over()) {
         return refuse(cause, future, lease);
     }
     let scope = Scope {
@@ -292,17 +282,21 @@ fn push_to_group(runnable: Runnable) {
 fn deliver(runnable: Runnable) {
     let mut task = Some(runnable);
     context::home(|seat| {
-        let Some(runnable) = task.take_if(|task| seat.inbox.is_for(task.metadata().stream)) else {
-            return;
+        let fits = |task: &mut Runnable| {
+            seat.inbox.is_for(task.metadata().stream) && seat.poll_start.load(Relaxed) == 0
         };
-        match seat.inbox.put(runnable) {
-            // A worker in a poll is not on this thread: it may be long before it looks.
-            Ok(Some(group)) => group.expose_inbox(seat.is_away()),
-            Ok(None) => {}
-            Err(runnable) => task = Some(runnable),
+        if let Some(runnable) = task.take_if(fits) {
+            match seat.inbox.put(runnable) {
+                Ok(()) => seat.wake_for_mail(),
+                Err(runnable) => task = Some(runnable),
+            }
         }
     });
-    if let Some(task) = task {
-        push_to_group(task);
+    let Some(task) = task else { return };
+    let group = task.metadata().cell.account.group.clone();
+    group.push_quietly(task);
+    // Only now: a worker says that it sleeps, then looks whether anything was pushed.
+    if !group.core.expects_worker_here() {
+        group.core.notify();
     }
 }

@@ -7,10 +7,10 @@
 //!    under a lock of ours. (Exception: a spawn after shutdown drops the future where it is.)
 //! 2. The order at the end of a task is tokio's: drop the future, give the lease back, publish the output,
 //!    wake the joiner. Whoever sees the output can count on the lease being free.
-//! 3. `ABORT` is set before the task is looked for in `Waiting`; the task enters
-//!    `Waiting` before it looks at `ABORT`. One of the two sees the other.
+//! 3. An abort, a kill or a shutdown at the task's first `Pending` is not missed: see `flags`.
 
 mod cell;
+mod flags;
 mod harness;
 
 use super::account::Account;

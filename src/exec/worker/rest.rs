@@ -27,7 +27,9 @@ impl Worker {
                 .as_ref()
                 .map_or(0, |group| group.ready());
             let groups = self.core.queued_groups();
-            if groups > 1 || (groups > 0 && ready + self.ring.len() >= self.offer_at.get()) {
+            // Another group counts as one task: if it is more, this worker will find out when it serves it.
+            let others = groups.saturating_sub(1);
+            if groups > 0 && ready + self.ring.len() + others >= self.offer_at.get() {
                 self.core.notify();
             }
         }
@@ -78,7 +80,7 @@ impl Worker {
         if self.core.sleepers.leave(self.index) || self.searching.take() {
             self.core.sleepers.stop_searching();
         }
-        self.seat.asleep.store(false, SeqCst);
+        self.seat.asleep.store(true, SeqCst);
         self.give_back_all();
         if !self.core.unman() {
             self.core.notify();

@@ -17,6 +17,7 @@ impl Worker {
     pub(super) fn next_slice(&self) -> Next {
         let now = self.now.get();
         self.open_mail();
+        self.judge_look();
         self.settle(now);
         let mut discard = self.discard.take();
         let mut sched = self.core.sched.lock();
@@ -128,14 +129,22 @@ impl Worker {
     /// ran dry while it is behind gets that look before another one is served.
     pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
         let dry = self.dry.take() && !self.looked.get();
-        let behind = dry
-            && self
-                .group
-                .borrow()
-                .as_ref()
-                .is_some_and(|group| sched.fair.is_behind_next(group.slot));
-        self.looked.set(behind);
-        behind
+        let group = self.group.borrow();
+        let look = dry
+            && group.as_ref().is_some_and(|group| {
+                sched.fair.is_behind_next(group.slot) && group.may_have_deferred()
+            });
+        self.looked.set(look);
+        look
+    }
+
+    /// The host has had its look: whether it was worth it.
+    fn judge_look(&self) {
+        if self.looked.get()
+            && let Some(group) = self.group.borrow().as_deref()
+        {
+            group.looked(self.holds_tasks() || group.ready() > 0);
+        }
     }
 
     pub(super) fn pick(
@@ -160,14 +169,8 @@ impl Worker {
                 let slice = sched.fair.start(self.index, slot, now);
                 return Next::Slice(slice, self.group.replace(Some(group)));
             }
-            // Marked inactive first, then the inboxes once more: whoever put something in there meanwhile
-            // either saw the mark or is seen.
             if group.deactivate_if_empty() {
-                if self.core.stealable(group.uid, self.index, now) {
-                    group.set_active();
-                } else {
-                    sched.fair.dequeue(slot);
-                }
+                sched.fair.dequeue(slot);
             }
             discard.push(group);
         }

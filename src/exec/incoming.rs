@@ -1,0 +1,206 @@
+//! What was pushed to a group and whether the level-1 queue knows of it: one lock's worth of state.
+//!
+//! Mechanism; the group holds it under a lock. Invariant: whenever something is ready and no worker holds it,
+//! the group is in the level-1 queue, or whoever saw [`Incoming::activate`] return true is on the way to put it
+//! there (model-checked below).
+
+use crate::unit::Nanos;
+
+pub(super) struct Incoming<T> {
+    tasks: Vec<T>,
+    /// When the running burst of pushes began.
+    stamp: Nanos,
+    /// Tasks in the ordered queue, counted here so that one lock tells whether the group is empty.
+    queued: usize,
+    active: bool,
+}
+
+/// Pushes that share one reading of the clock, at most.
+pub(super) const BURST: usize = 16;
+
+impl<T> Default for Incoming<T> {
+    fn default() -> Incoming<T> {
+        Incoming {
+            tasks: Vec::new(),
+            stamp: Nanos::ZERO,
+            queued: 0,
+            active: false,
+        }
+    }
+}
+
+impl<T> Incoming<T> {
+    /// The time of the next push. A clock read costs as much as the rest of it. Pushes of one burst share
+    /// one: at most 16, and none from before the buffer was emptied last.
+    #[inline]
+    pub(super) fn stamp(&mut self, now: impl FnOnce() -> Nanos) -> Nanos {
+        if self.tasks.len().is_multiple_of(BURST) {
+            self.stamp = now();
+        }
+        self.stamp
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, task: T) {
+        self.tasks.push(task);
+    }
+
+    /// True if the level-1 queue does not know of the group: the caller must tell it.
+    #[inline]
+    pub(super) fn activate(&mut self) -> bool {
+        !std::mem::replace(&mut self.active, true)
+    }
+
+    /// Under the level-1 queue's lock too: true if nothing is ready, and the group leaves that queue.
+    pub(super) fn deactivate_if_empty(&mut self) -> bool {
+        let empty = self.ready() == 0;
+        if empty {
+            self.active = false;
+        }
+        empty
+    }
+
+    #[inline]
+    pub(super) fn ready(&self) -> usize {
+        self.tasks.len() + self.queued
+    }
+
+    /// Swaps what was pushed with `spare`, which is empty and on its way into the ordered queue.
+    pub(super) fn absorb(&mut self, spare: &mut Vec<T>) {
+        if !self.tasks.is_empty() {
+            std::mem::swap(&mut self.tasks, spare);
+            self.queued += spare.len();
+        }
+    }
+
+    /// So many were put into and taken out of the ordered queue.
+    pub(super) fn requeued(&mut self, put: usize, taken: usize) {
+        self.queued = (self.queued + put).saturating_sub(taken);
+    }
+}
+
+#[cfg(all(test, quotient_loom))]
+mod loom {
+    use super::*;
+    use crate::sync::Mutex;
+    use std::sync::Arc;
+
+    /// One group under the level-1 queue's lock, which only knows whether it is queued.
+    struct Model {
+        sched: Mutex<bool>,
+        queue: Mutex<Vec<u32>>,
+        incoming: Mutex<Incoming<u32>>,
+    }
+
+    impl Model {
+        fn new() -> Arc<Model> {
+            Arc::new(Model {
+                sched: Mutex::new(false),
+                queue: Mutex::new(Vec::new()),
+                incoming: Mutex::default(),
+            })
+        }
+
+        fn tell(&self, inactive: bool) {
+            if inactive {
+                *self.sched.lock() = true;
+            }
+        }
+
+        fn push(&self, task: u32) {
+            let inactive = {
+                let mut incoming = self.incoming.lock();
+                incoming.push(task);
+                incoming.activate()
+            };
+            self.tell(inactive);
+        }
+
+        /// A worker's look: the group is served, or leaves the level-1 queue.
+        fn pick(&self) -> bool {
+            let mut queued = self.sched.lock();
+            while *queued {
+                if self.incoming.lock().ready() > 0 {
+                    return true;
+                }
+                if self.incoming.lock().deactivate_if_empty() {
+                    *queued = false;
+                }
+            }
+            false
+        }
+
+        fn fetch(&self, most: usize) -> Vec<u32> {
+            let mut queue = self.queue.lock();
+            let mut spare = Vec::new();
+            self.incoming.lock().absorb(&mut spare);
+            queue.append(&mut spare);
+            let at = queue.len().saturating_sub(most);
+            let held = queue.split_off(at);
+            self.incoming.lock().requeued(0, held.len());
+            held
+        }
+
+        /// What is left of a slice goes back, as `give_back` and `expose` do.
+        fn give_back(&self, mut held: Vec<u32>) {
+            let mut queue = self.queue.lock();
+            let put = held.len();
+            queue.append(&mut held);
+            self.incoming.lock().requeued(put, 0);
+            drop(queue);
+            if put > 0 {
+                let inactive = self.incoming.lock().activate();
+                self.tell(inactive);
+            }
+        }
+
+        /// One slice: of two tasks fetched, one is run.
+        fn slice(&self) -> usize {
+            if !self.pick() {
+                return 0;
+            }
+            let mut held = self.fetch(2);
+            let ran = usize::from(held.pop().is_some());
+            self.give_back(held);
+            ran
+        }
+    }
+
+    /// All tasks are found through the level-1 queue in the end: none is stranded behind an inactive flag.
+    fn nothing_is_stranded(pushers: u32, workers: usize) {
+        let mut builder = ::loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let model = Model::new();
+            let pushing = (0..pushers).map(|task| {
+                let m = model.clone();
+                ::loom::thread::spawn(move || {
+                    m.push(task);
+                    0
+                })
+            });
+            let working = (0..workers).map(|_| {
+                let m = model.clone();
+                ::loom::thread::spawn(move || m.slice())
+            });
+            let threads: Vec<_> = pushing.chain(working).collect();
+            model.push(pushers);
+            let mut ran: usize = threads.into_iter().map(|t| t.join().unwrap()).sum();
+            while model.pick() {
+                ran += model.slice();
+            }
+            assert_eq!(ran, pushers as usize + 1);
+            assert!(!*model.sched.lock());
+        });
+    }
+
+    #[test]
+    fn two_pushers_beside_a_worker_that_finds_the_group_empty() {
+        nothing_is_stranded(1, 1);
+    }
+
+    #[test]
+    fn two_pushers_beside_two_workers_that_give_back() {
+        nothing_is_stranded(1, 2);
+    }
+}

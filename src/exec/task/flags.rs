@@ -1,0 +1,156 @@
+//! How far a task has come, as seen by those who want to end it: waiting somewhere, to be aborted, done.
+//!
+//! Mechanism; any thread. Invariant: `ABORT` is set before the task is looked for in [`Waiting`]; the task is
+//! entered in [`Waiting`] before it sets `WAITING` and looks at `ABORT` in one step. One of the two sees the
+//! other (model-checked below).
+
+use crate::exec::account::{Ticket, Waiting};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+const ABORT: u64 = 1;
+const WAITING: u64 = 2;
+const DONE: u64 = 4;
+/// Above the flags: where the task is entered, once it is. 32 bits of key leave 29 for the shard, of which
+/// there is one per worker.
+const TICKET: u32 = 3;
+
+pub(super) struct Flags(AtomicU64);
+
+impl Flags {
+    pub(super) fn new() -> Flags {
+        Flags(AtomicU64::new(0))
+    }
+
+    /// Asks the task to end, and wakes it if it waits in `waiting`.
+    pub(super) fn abort(&self, waiting: &Waiting) {
+        let before = self.0.fetch_or(ABORT, SeqCst);
+        if before & (WAITING | DONE) == WAITING {
+            waiting.wake(Ticket::unpack(before >> TICKET));
+        }
+    }
+
+    /// The task was entered in `Waiting`, for the first time. True if it was aborted before anybody could
+    /// find it there.
+    pub(super) fn waits(&self, ticket: Ticket) -> bool {
+        let entered = WAITING | (ticket.pack() << TICKET);
+        self.0.fetch_or(entered, SeqCst) & ABORT != 0
+    }
+
+    pub(super) fn done(&self) {
+        self.0.fetch_or(DONE, SeqCst);
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.0.load(SeqCst) & DONE != 0
+    }
+
+    /// For whoever was woken because of it: the wake-up orders the two.
+    #[inline]
+    pub(super) fn is_aborted(&self) -> bool {
+        self.0.load(Relaxed) & ABORT != 0
+    }
+}
+
+#[cfg(all(test, quotient_loom))]
+mod loom {
+    use super::*;
+    use crate::exec::ending::Verdict;
+    use crate::sync::atomic::AtomicBool;
+    use ::loom::sync::Notify;
+    use std::sync::Arc;
+    use std::task::{Wake, Waker};
+
+    /// Rings for good: loom's own may ring by chance.
+    struct Bell(Notify, AtomicBool);
+
+    impl Bell {
+        fn wait(&self) {
+            while !self.1.load(SeqCst) {
+                self.0.wait();
+            }
+        }
+    }
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.1.store(true, SeqCst);
+            self.0.notify();
+        }
+    }
+
+    struct Model {
+        flags: Flags,
+        verdict: Verdict,
+        waiting: Waiting,
+        bell: Arc<Bell>,
+    }
+
+    impl Model {
+        fn new() -> Arc<Model> {
+            Arc::new(Model {
+                flags: Flags::new(),
+                verdict: Verdict::new(),
+                waiting: Waiting::new(1),
+                bell: Arc::new(Bell(Notify::new(), AtomicBool::new(false))),
+            })
+        }
+
+        fn must_end(&self) -> bool {
+            self.flags.is_aborted() || self.verdict.is_given()
+        }
+
+        /// A task that waits for ever, as the harness and a worker run it. A model in which it is neither
+        /// refused nor woken is a deadlock, which loom reports.
+        fn task(&self) {
+            if self.must_end() {
+                return;
+            }
+            let ticket = self.waiting.enter(0, Waker::from(self.bell.clone()));
+            let aborted = self.flags.waits(ticket);
+            if !aborted && self.verdict.get().is_none() {
+                self.bell.wait();
+                assert!(self.must_end(), "woken in vain");
+            }
+            drop(self.waiting.leave(ticket));
+            self.flags.done();
+        }
+
+        fn kill(&self) {
+            self.verdict.give(Arc::new(std::fmt::Error));
+            self.waiting.wake_all();
+        }
+    }
+
+    fn against(enders: &'static [fn(&Model)]) {
+        let mut builder = ::loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let model = Model::new();
+            let threads: Vec<_> = enders
+                .iter()
+                .map(|ender| {
+                    let m = model.clone();
+                    ::loom::thread::spawn(move || ender(&m))
+                })
+                .collect();
+            model.task();
+            threads.into_iter().for_each(|t| t.join().unwrap());
+            assert_eq!(model.waiting.len(), 0);
+        });
+    }
+
+    #[test]
+    fn an_abort_at_the_first_pending_ends_the_task() {
+        against(&[|m| m.flags.abort(&m.waiting)]);
+    }
+
+    #[test]
+    fn a_kill_at_the_first_pending_ends_the_task() {
+        against(&[Model::kill]);
+    }
+
+    #[test]
+    fn an_abort_and_a_kill_at_once_end_the_task() {
+        against(&[|m| m.flags.abort(&m.waiting), Model::kill]);
+    }
+}
