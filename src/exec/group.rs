@@ -2,7 +2,7 @@
 //!
 //! Mechanism; any thread. Invariants:
 //! 1. A ready task is in exactly one place: `incoming` (pushed from anywhere), `queue` (ordered by level
-//!    and query), or one worker's hands.
+//!    and query), or one worker's hands or inbox.
 //! 2. `active` says that the level-1 queue knows of the group, or is about to. It lives under the same lock
 //!    as `incoming`, so that "push, see inactive, activate" and "see empty, deactivate" cannot overlap.
 //! 3. Lock order: the scheduler's lock, then `queue`, then `incoming`. No user code runs under any of them.

@@ -80,6 +80,7 @@ impl Worker {
         if self.core.sleepers.leave(self.index) || self.searching.take() {
             self.core.sleepers.stop_searching();
         }
+        // It comes back to this thread no more: whatever is woken here must wake another worker.
         self.seat.asleep.store(true, SeqCst);
         self.give_back_all();
         if !self.core.unman() {
