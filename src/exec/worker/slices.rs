@@ -7,7 +7,7 @@ use super::{Next, Worker};
 use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
 use crate::sched::fair::{Slice, Slot};
-use crate::sched::{MAX_BATCH, batch};
+use crate::sched::{MAX_BATCH, batch, worth_a_wake};
 use crate::unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -202,7 +202,7 @@ impl Worker {
         let seat = &**self.seat;
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
-            self.offer_at.set(self.worth_a_wake(group));
+            self.offer_at.set(worth_a_wake(group.average_poll()));
         }
         self.serving.set(true);
         self.solo.set(slice.solo);

@@ -7,8 +7,8 @@
 //! changes the order within one stream only) and its looks at the host's I/O, which cost nothing here.
 
 use super::{Event, Sim, State, TaskId, Then};
-use crate::sched::batch;
 use crate::sched::feedback::{LEVELS, Stream, Turn, level_end, level_of};
+use crate::sched::{batch, learn};
 use crate::unit::Nanos;
 use std::collections::VecDeque;
 
@@ -203,9 +203,7 @@ impl Sim {
         let group = hand.group;
         let g = &mut self.groups[group];
         g.queue.charge(hand.turn, self.now.since(slice.turn_since));
-        if let Some(average) = self.now.since(slice.since).0.checked_div(slice.polls) {
-            g.average_poll = Nanos((g.average_poll.0 * 3 + average) / 4);
-        }
+        g.average_poll = learn(g.average_poll, slice.polls, self.now.since(slice.since));
         let (slot, blocked) = (g.slot, g.blocked);
         let stays = slice.solo && !slice.outgrown && !self.workers[worker].give_way;
         if stays && g.queue.is_empty() && !blocked {
