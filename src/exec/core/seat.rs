@@ -79,7 +79,7 @@ impl Seat {
         }
     }
 
-    /// Whether its worker will not look into the inbox by itself in a moment.
+    /// Whether its worker will not look for work by itself in a moment: it sleeps, or is in a poll.
     pub(in crate::exec) fn is_away(&self) -> bool {
         self.asleep.load(SeqCst) || self.poll_start.load(Relaxed) != 0
     }
