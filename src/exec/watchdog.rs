@@ -12,9 +12,11 @@ use std::sync::{OnceLock, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// 250 looks a second. What one costs is the system's timer and two switches of threads: where those are dear,
-/// as in a nested virtual machine, all of them came to 0.8 % of a core (measured).
+/// Between two looks while something is found. What a look costs is the system's timer and two switches of
+/// threads: where those are dear, as in a nested virtual machine, 250 a second came to 0.8 % of a core (measured).
 const TICK: Duration = Duration::from_millis(4);
+/// Between two looks after some that found nothing.
+const SLOW: Duration = Duration::from_millis(16);
 /// Looks at a sleeping executor before the watchdog rests too.
 const PATIENCE: u32 = 12;
 
@@ -57,14 +59,19 @@ impl Watchdog {
 }
 
 fn watch(core: &Weak<Core>) {
-    let mut quiet = 0;
+    let (mut quiet, mut pause) = (0, TICK);
     while let Some(core) = core.upgrade() {
         if core.is_unmanned() {
             return;
         }
         if !core.all_asleep() {
             quiet = 0;
-            core.expose_stuck();
+            // Where polls are short there is nothing to find; looks then become rarer.
+            pause = if core.expose_stuck() {
+                TICK
+            } else {
+                (pause * 2).min(SLOW)
+            };
         } else if quiet < PATIENCE {
             quiet += 1;
         } else {
@@ -75,10 +82,10 @@ fn watch(core: &Weak<Core>) {
             if rest {
                 thread::park();
             }
-            quiet = 0;
+            (quiet, pause) = (0, TICK);
             continue;
         }
         drop(core);
-        thread::sleep(TICK);
+        thread::sleep(pause);
     }
 }

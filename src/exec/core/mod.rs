@@ -273,14 +273,17 @@ impl Core {
     }
 
     /// Lets sleeping workers take what others hold behind polls that go on and on.
-    pub(super) fn expose_stuck(&self) {
+    /// True if there was something.
+    pub(super) fn expose_stuck(&self) -> bool {
         if !self.sleepers.any() {
-            return;
+            return false;
         }
         let now = self.clock().now();
+        let mut found = false;
         if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.is_in_a_long_poll(now)) {
             // Left alone as not worth a wake-up, at an average that this poll does not keep to.
             self.notify();
+            found = true;
         }
         let stuck = self.seats.iter().filter(|seat| seat.is_stuck(now));
         let uids: Vec<u64> = stuck
@@ -288,13 +291,14 @@ impl Core {
             .filter(|&uid| uid != 0)
             .collect();
         if uids.is_empty() {
-            return;
+            return found;
         }
         for group in self.groups() {
             if uids.contains(&(group.uid + 1)) {
                 group.expose();
             }
         }
+        true
     }
 
     /// Whether another worker holds tasks of this group that may be taken from it.
