@@ -272,12 +272,13 @@ impl Core {
         self.sleepers.len() == self.workers()
     }
 
-    /// Lets sleeping workers take what others hold behind polls that go on and on.
+    /// Lets the other workers take what waits behind polls that go on and on, or behind a host that is kept busy.
     pub(super) fn expose_stuck(&self) {
-        if !self.sleepers.any() {
+        let now = self.clock().now();
+        // Mail that nobody reads is seen by nobody, even if no worker sleeps.
+        if !self.sleepers.any() && !self.seats.iter().any(|seat| seat.leaves_mail(now)) {
             return;
         }
-        let now = self.clock().now();
         if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.is_in_a_long_poll(now)) {
             // Left alone as not worth a wake-up, at an average that this poll does not keep to.
             self.notify();
@@ -303,7 +304,7 @@ impl Core {
         others.any(|seat| {
             let serves = seat.serving.load(Relaxed) == uid + 1;
             (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now)))
-                || (seat.inbox.has_of(uid) && seat.is_in_a_long_poll(now))
+                || (seat.inbox.has_of(uid) && seat.leaves_mail(now))
         })
     }
 
