@@ -351,3 +351,36 @@ fn a_raw_task_that_keeps_its_thread_does_not_keep_what_it_woke_while_others_coul
         soon("the workers leave", governor.shutdown(Duration::from_secs(5))).await;
     });
 }
+
+/// A raw task wakes one of ours on a thread whose worker it then keeps from running: that worker was to look for
+/// work on behalf of all.
+#[test]
+fn a_worker_that_was_woken_and_cannot_come_does_not_keep_the_others_asleep() {
+    let _watched = watched("stuck searcher");
+    let runtime = multi_thread(4);
+    let governor = governor(&runtime, 3, SQL);
+    let mut delays: Vec<_> = (0..10)
+        .map(|_| {
+            // Long enough for the watchdog to rest.
+            std::thread::sleep(Duration::from_millis(100));
+            let (own, hogs) = (governor.clone(), Arc::new(AtomicBool::new(false)));
+            let hogging = hogs.clone();
+            let hog = runtime.spawn(async move {
+                drop(own.spawn_in("three", async {}));
+                hogging.store(true, Ordering::SeqCst);
+                compute(Duration::from_millis(200));
+            });
+            while !hogs.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+            let begun = Instant::now();
+            let task = governor.spawn_in("one", async move { begun.elapsed() });
+            let delay = runtime.block_on(soon("it runs", task.unwrap())).unwrap();
+            runtime.block_on(hog).unwrap();
+            delay
+        })
+        .collect();
+    delays.sort();
+    assert!(delays[8] < Duration::from_millis(120), "{delays:?}");
+    runtime.block_on(soon("the workers leave", governor.shutdown(NO_GRACE)));
+}

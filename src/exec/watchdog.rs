@@ -3,7 +3,7 @@
 //! Mechanism; one thread of its own. A task woken from inside a poll waits in its worker's hands without
 //! waking anybody, since that poll is nearly always over in a moment and the task then finds warm caches
 //! (a wake-up would cost a hundred times as much). If the poll goes on, nobody is awake to notice: the
-//! watchdog does. It ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they
+//! watchdog does. So it does if tasks of the host's own keep it from driving a worker that was woken. It ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they
 //! are gone.
 
 use super::core::Core;
@@ -56,14 +56,14 @@ impl Watchdog {
 }
 
 fn watch(core: &Weak<Core>) {
-    let mut quiet = 0;
+    let (mut quiet, mut marks) = (0, Vec::new());
     while let Some(core) = core.upgrade() {
         if core.is_unmanned() {
             return;
         }
         if !core.all_asleep() {
             quiet = 0;
-            core.expose_stuck();
+            core.expose_stuck(&mut marks);
         } else if quiet < PATIENCE {
             quiet += 1;
         } else {

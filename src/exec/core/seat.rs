@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::stats::WorkerUsage;
 use crate::exec::task::Runnable;
+use crate::exec::watchdog::Watchdog;
 use crate::unit::Nanos;
 use crossbeam_deque::Stealer;
 use crossbeam_utils::CachePadded;
@@ -23,6 +24,7 @@ pub(in crate::exec) struct Seat {
     /// Its worker sleeps, or is about to.
     pub(in crate::exec) asleep: AtomicBool,
     sleepers: Arc<CachePadded<Sleepers>>,
+    watchdog: Arc<Watchdog>,
     /// The task woken last by the running one: it runs next, unless someone takes it.
     lifo: AtomicCell<Option<Runnable>>,
     lifo_full: AtomicBool,
@@ -51,6 +53,7 @@ impl Seat {
         ring: Stealer<Runnable>,
         clock: Clock,
         sleepers: Arc<CachePadded<Sleepers>>,
+        watchdog: Arc<Watchdog>,
     ) -> Seat {
         Seat {
             index,
@@ -58,6 +61,7 @@ impl Seat {
             inbox: Inbox::new(clock),
             asleep: AtomicBool::new(false),
             sleepers,
+            watchdog,
             lifo: AtomicCell::new(None),
             lifo_full: AtomicBool::new(false),
             serving: AtomicU64::new(0),
@@ -75,8 +79,28 @@ impl Seat {
     /// Mail has come: wakes the worker if it sleeps, whoever else may be searching.
     pub(in crate::exec) fn wake_for_mail(&self) {
         if self.asleep.load(SeqCst) && self.sleepers.claim_one(self.index) {
-            self.waker.wake();
+            self.rise();
         }
+    }
+
+    /// Wakes the worker, which the caller has taken out of the list of sleepers.
+    pub(super) fn rise(&self) {
+        self.waker.wake();
+        // Its host may be kept from driving it: from now on somebody must watch.
+        self.watchdog.rouse();
+    }
+
+    /// Changes whenever the worker has run a slice or goes to sleep.
+    pub(super) fn progress(&self) -> u64 {
+        let polls = self.polls_fast.load(Relaxed) + self.polls_fair.load(Relaxed);
+        polls + self.parks.load(Relaxed)
+    }
+
+    /// Whether its host should be driving it, and has not since its progress was `mark`. Sets the mark.
+    pub(super) fn is_held_up(&self, mark: &mut Option<u64>) -> bool {
+        let awake = self.poll_start.load(Relaxed) == 0 && !self.sleepers.has(self.index);
+        let now = awake.then(|| self.progress());
+        std::mem::replace(mark, now) == now && awake
     }
 
     /// Whether its worker will not look into the inbox by itself in a moment.
