@@ -106,10 +106,22 @@ fn shares_follow_the_weights_whatever_tasks_wait_for() {
     ];
     let (mut report, mut all_hold) = (String::new(), true);
     for workers in [1, 2] {
-        for (a, b) in [(0, 1), (1, 0), (0, 2), (2, 0), (0, 3), (3, 0), (1, 2), (2, 1)] {
+        for (a, b) in [
+            (0, 1),
+            (1, 0),
+            (0, 2),
+            (2, 0),
+            (0, 3),
+            (3, 0),
+            (1, 2),
+            (2, 1),
+        ] {
             let ratio = ratio(workers, [ways[a].1, ways[b].1], [ways[a].2, ways[b].2]);
             all_hold &= (1.7..5.5).contains(&ratio);
-            report += &format!("{workers} workers, {} : {} = {ratio:.2}\n", ways[a].0, ways[b].0);
+            report += &format!(
+                "{workers} workers, {} : {} = {ratio:.2}\n",
+                ways[a].0, ways[b].0
+            );
         }
     }
     eprintln!("{report}");
@@ -144,7 +156,12 @@ fn precedence(workers: usize, older: Way, younger: Way, tasks: [usize; 2]) -> [D
 #[test]
 fn an_older_query_goes_first_even_if_the_younger_one_comes_by_mail() {
     let _watched = watched("precedence");
-    for younger in [yields_by_itself, yields_to_tokio, waits_for_timers, waits_for_sockets] {
+    for younger in [
+        yields_by_itself,
+        yields_to_tokio,
+        waits_for_timers,
+        waits_for_sockets,
+    ] {
         let used = precedence(1, yields_by_itself, younger, [4, 32]);
         eprintln!("{used:?}");
         assert!(used[1] < used[0] / 2, "{used:?}");
@@ -209,7 +226,10 @@ fn a_million_wakes_and_a_million_tasks_leave_nothing_behind() {
         for group in ["one", "three"] {
             runtime.block_on(settled(&governor, group));
             let usage = governor.classify(&named(group)).unwrap().stats();
-            assert_eq!(usage.tasks_queued + usage.tasks_running + usage.tasks_waiting, 0);
+            assert_eq!(
+                usage.tasks_queued + usage.tasks_running + usage.tasks_waiting,
+                0
+            );
         }
         runtime.block_on(soon("the workers leave", governor.shutdown(NO_GRACE)));
     }
@@ -241,13 +261,19 @@ fn ten_thousand_sleeps_on_a_paused_clock_end_in_order_and_in_no_time() {
                             }
                         }
                     };
-                    governor.spawn_in(["one", "three"][(i % 2) as usize], sleeps).unwrap()
+                    governor
+                        .spawn_in(["one", "three"][(i % 2) as usize], sleeps)
+                        .unwrap()
                 })
                 .collect();
             for task in tasks {
                 task.await.unwrap();
             }
-            eprintln!("{workers}: {:?} late {}", begun.elapsed(), late.load(Ordering::Relaxed));
+            eprintln!(
+                "{workers}: {:?} late {}",
+                begun.elapsed(),
+                late.load(Ordering::Relaxed)
+            );
             assert!(begun.elapsed() < Duration::from_millis(3100));
             assert_eq!(late.load(Ordering::Relaxed), 0);
             governor.shutdown(NO_GRACE).await;
@@ -348,7 +374,11 @@ fn a_raw_task_that_keeps_its_thread_does_not_keep_what_it_woke_while_others_coul
         eprintln!("{delays:?}");
         assert!(delays[19] < Duration::from_millis(60), "{delays:?}");
         stop.store(true, Ordering::Relaxed);
-        soon("the workers leave", governor.shutdown(Duration::from_secs(5))).await;
+        soon(
+            "the workers leave",
+            governor.shutdown(Duration::from_secs(5)),
+        )
+        .await;
     });
 }
 
