@@ -295,3 +295,33 @@ fn wakers_may_be_woken_and_dropped_after_everything_is_gone() {
     }
     assert_eq!(tasks.deaths.count(), TASKS);
 }
+
+#[test]
+fn a_runtime_without_timers_is_given_its_grace_all_the_same() {
+    let _watched = watched("no timers");
+    let kinds = [
+        tokio::runtime::Builder::new_multi_thread(),
+        tokio::runtime::Builder::new_current_thread(),
+    ];
+    for mut kind in kinds {
+        let runtime = kind.worker_threads(2).build().unwrap();
+        let governor = governor(&runtime, 2, SQL);
+        let (open, opened) = tokio::sync::oneshot::channel();
+        let ends = governor.spawn_in("g", opened).unwrap();
+        let never = governor
+            .spawn_in("g", std::future::pending::<()>())
+            .unwrap();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            let _ = open.send("in time");
+        });
+        let begun = Instant::now();
+        let grace = Duration::from_millis(300);
+        runtime.block_on(async {
+            governor.shutdown(grace).await;
+            assert_eq!(ends.await.unwrap(), Ok("in time"));
+            assert!(never.await.unwrap_err().is_cancelled());
+        });
+        assert!(begun.elapsed() >= grace);
+    }
+}

@@ -110,11 +110,16 @@ impl Group {
 
     /// Lets the level-1 queue know of the group because a worker holds tasks that others could take.
     pub(super) fn expose(&self) {
+        self.expose_quietly();
+        self.core.notify();
+    }
+
+    /// As [`Group::expose`], when the caller itself looks for work next.
+    pub(super) fn expose_quietly(&self) {
         let inactive = self.incoming.lock().activate();
         if inactive {
             self.core.activate(self.slot);
         }
-        self.core.notify();
     }
 
     /// Ready tasks that no worker holds.

@@ -92,6 +92,11 @@ impl Sleepers {
         place.is_some()
     }
 
+    /// Whether this worker sleeps and nobody is about to wake it.
+    pub(crate) fn has(&self, worker: usize) -> bool {
+        self.list.lock().contains(&worker)
+    }
+
     /// The searcher found work or gave up.
     pub(crate) fn stop_searching(&self) {
         self.searching.store(false, SeqCst);

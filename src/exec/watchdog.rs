@@ -3,7 +3,7 @@
 //! Mechanism; one thread of its own. A task woken from inside a poll waits in its worker's hands without
 //! waking anybody, since that poll is nearly always over in a moment and the task then finds warm caches
 //! (a wake-up would cost a hundred times as much). If the poll goes on, nobody is awake to notice: the
-//! watchdog does. It ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they
+//! watchdog does. So it does if tasks of the host's own keep it from driving a worker that was woken. It ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they
 //! are gone.
 
 use super::core::Core;
@@ -59,7 +59,7 @@ impl Watchdog {
 }
 
 fn watch(core: &Weak<Core>) {
-    let (mut quiet, mut pause) = (0, TICK);
+    let (mut quiet, mut pause, mut marks) = (0, TICK, Vec::new());
     while let Some(core) = core.upgrade() {
         if core.is_unmanned() {
             return;
@@ -67,7 +67,7 @@ fn watch(core: &Weak<Core>) {
         if !core.all_asleep() {
             quiet = 0;
             // Where polls are short there is nothing to find; looks then become rarer.
-            pause = if core.expose_stuck() {
+            pause = if core.expose_stuck(&mut marks) {
                 TICK
             } else {
                 (pause * 2).min(SLOW)

@@ -6,8 +6,12 @@ use super::Governor;
 use crate::exec::account::Account;
 use crate::exec::task;
 use crate::query::KillReason;
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
 /// How long `shutdown` sleeps between two looks at what is left.
@@ -21,6 +25,9 @@ impl Governor {
     /// A poll that never returns is waited for, as tokio's own shutdown does. A second call waits too. A task
     /// may shut its own governor down: it is not waited for, and ends with the rest.
     ///
+    /// The grace time needs no timers of the runtime. tokio does not say whether it has them but by a panic, which
+    /// is caught here; a panic hook sees it.
+    ///
     /// # Cancel safety
     ///
     /// If it is dropped while it waits for the grace time, admission stays closed and nothing was ended; call
@@ -29,11 +36,14 @@ impl Governor {
         self.inner.gate.close();
         let deadline = Instant::now().checked_add(grace);
         let own = task::current().is_some_and(|task| self.is_of(&task.account));
+        let mut rests = Rests::default();
         while self.inner.core.live() > u64::from(own)
             && deadline.is_none_or(|deadline| Instant::now() < deadline)
         {
             let left = deadline.map_or(Duration::MAX, |deadline| deadline - Instant::now());
-            sleep(left.min(LOOK_AGAIN)).await;
+            if !rests.rest(left.min(LOOK_AGAIN)).await {
+                break;
+            }
         }
         self.inner.core.cancel(KillReason::Shutdown.into_cause());
         // Each stays until it was waited for, so that every call waits, and goes on where a dropped one was.
@@ -48,4 +58,39 @@ impl Governor {
     fn is_of(&self, account: &Account) -> bool {
         Arc::ptr_eq(account.group().core(), &self.inner.core)
     }
+}
+
+/// Sleeps by tokio's timers, which a paused clock knows of; without them, at the beat of a thread.
+#[derive(Default)]
+struct Rests {
+    beats: Option<UnboundedReceiver<()>>,
+}
+
+impl Rests {
+    /// False if there is no way to sleep.
+    async fn rest(&mut self, length: Duration) -> bool {
+        if self.beats.is_none() {
+            let slept = AssertUnwindSafe(async { sleep(length).await });
+            if slept.catch_unwind().await.is_ok() {
+                return true;
+            }
+        }
+        let beats = self.beats.get_or_insert_with(metronome);
+        beats.recv().await.is_some()
+    }
+}
+
+/// Beats until the receiver is dropped. One that cannot be started is silent.
+fn metronome() -> UnboundedReceiver<()> {
+    let (beat, beats) = unbounded_channel();
+    let run = move || {
+        while beat.send(()).is_ok() {
+            thread::sleep(LOOK_AGAIN);
+        }
+    };
+    // Without a thread the sender is dropped, which the receiver sees.
+    let _ = thread::Builder::new()
+        .name("quotient-grace".into())
+        .spawn(run);
+    beats
 }

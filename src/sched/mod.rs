@@ -78,9 +78,10 @@ pub fn learn(average: Nanos, polls: u64, time: Nanos) -> Nanos {
     }
 }
 
-/// What waking a sleeping thread takes, roughly, on both sides. Tiny tasks that are spread over two workers
-/// instead cost two to four times the CPU (measured).
-const WAKE: Nanos = Nanos::from_micros(20);
+/// What waking a sleeping thread takes, on both sides and amply. Tiny tasks that are spread over two workers
+/// instead cost two to four times the CPU (measured). What is still there at the end of a whole slice is worth a
+/// wake-up in any case.
+const WAKE: Nanos = Nanos::from_micros(50);
 
 /// How many tasks that wait at one worker are worth the wake-up of another: at least two, and not so few that they
 /// will be done, at the group's average, before it is up.
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn only_work_that_outlasts_a_wake_up_is_worth_one() {
         let tasks = [0, 50, 1_000, 8_000, 20_000, 1_000_000].map(|ns| worth_a_wake(Nanos(ns)));
-        assert_eq!(tasks, [20_000, 400, 20, 2, 2, 2]);
+        assert_eq!(tasks, [50_000, 1_000, 50, 6, 2, 2]);
     }
 
     #[test]

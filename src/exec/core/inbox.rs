@@ -9,7 +9,8 @@
 //!    that it sleeps, then looks into its inbox. One sees the other, so mail is always read: the level-1
 //!    queue need not know of it before.
 //! 3. While the worker is in a poll, its host's thread cannot be this one, and nothing is put in. Should one
-//!    begin at that very moment and go on, the watchdog lets others take the mail.
+//!    begin at that very moment and go on, or the host be kept from driving the worker by a task of its own,
+//!    the watchdog lets others take the mail.
 
 use crate::clock::Clock;
 use crate::exec::group::Group;
@@ -22,10 +23,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Seq
 /// No stream: the inbox is closed.
 pub(in crate::exec) const NOBODY: u64 = u64::MAX;
 
+/// A host that drives its worker at all gets around to it sooner, unless a task of its own keeps the thread.
+const OVERDUE: Nanos = Nanos::from_millis(2);
+
 pub(in crate::exec) struct Inbox {
     clock: Clock,
     tasks: Mutex<Tasks>,
     len: AtomicUsize,
+    /// When the first of the tasks in it was put in.
+    since: AtomicU64,
     /// The stream that is let in, and the group it is of (uid + 1).
     stream: AtomicU64,
     group: AtomicU64,
@@ -43,6 +49,7 @@ impl Inbox {
             clock,
             tasks: Mutex::default(),
             len: AtomicUsize::new(0),
+            since: AtomicU64::new(0),
             stream: AtomicU64::new(NOBODY),
             group: AtomicU64::new(0),
         }
@@ -85,6 +92,9 @@ impl Inbox {
         if tasks.list.len().is_multiple_of(BURST) {
             tasks.stamp = self.clock.now();
         }
+        if tasks.list.is_empty() {
+            self.since.store(tasks.stamp.0, Relaxed);
+        }
         task.metadata().cell.queued(tasks.stamp);
         tasks.list.push(task);
         self.len.store(tasks.list.len(), SeqCst);
@@ -98,6 +108,11 @@ impl Inbox {
         } else {
             0
         }
+    }
+
+    /// Whether its worker was kept from reading it: others should not wait for that.
+    pub(in crate::exec) fn is_overdue(&self, now: Nanos) -> bool {
+        self.len() > 0 && now.since(Nanos(self.since.load(Relaxed))) > OVERDUE
     }
 
     /// Takes everything out.

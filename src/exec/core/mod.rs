@@ -63,7 +63,7 @@ pub struct Core {
     /// Slots whose groups are gone, to be freed when the lock is taken next.
     graves: Mutex<Vec<Slot>>,
     ending: Ending,
-    watchdog: Watchdog,
+    watchdog: Arc<Watchdog>,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
 }
@@ -94,12 +94,13 @@ impl Core {
             demands: Vec::new(),
         };
         let sleepers = Arc::new(CachePadded::new(Sleepers::new()));
-        let seats = rings
-            .iter()
-            .enumerate()
-            .map(|(i, ring)| Seat::new(i, ring.stealer(), config.clock.clone(), sleepers.clone()))
-            .map(|seat| Arc::new(CachePadded::new(seat)))
-            .collect();
+        let watchdog = Arc::new(Watchdog::default());
+        let seat = |(index, ring): (usize, &crossbeam_deque::Worker<_>)| {
+            let (clock, sleepers) = (config.clock.clone(), sleepers.clone());
+            let seat = Seat::new(index, ring.stealer(), clock, sleepers, watchdog.clone());
+            Arc::new(CachePadded::new(seat))
+        };
+        let seats = rings.iter().enumerate().map(seat).collect();
         let core = Arc::new(Core {
             config: Config { workers, ..config },
             sched: CachePadded::new(Mutex::new(sched)),
@@ -109,7 +110,7 @@ impl Core {
             accounts: Mutex::default(),
             graves: Mutex::default(),
             ending: Ending::new(),
-            watchdog: Watchdog::default(),
+            watchdog,
             manned: AtomicUsize::new(workers),
         });
         if core.config.watchdog && workers > 1 {
@@ -240,7 +241,7 @@ impl Core {
 
     #[cold]
     fn wake(&self, worker: usize) {
-        self.seats[worker].waker.wake();
+        self.seats[worker].rise();
         // A driver woken from inside a poll of ours lands in tokio's LIFO slot, which no other thread may take
         // before that poll ends. An empty task displaces it into the queue that they do take from. Woken from
         // elsewhere it is in the right place already: it runs next on this very thread.
@@ -272,14 +273,27 @@ impl Core {
         self.sleepers.len() == self.workers()
     }
 
-    /// Lets sleeping workers take what others hold behind polls that go on and on.
-    /// True if there was something.
-    pub(super) fn expose_stuck(&self) -> bool {
-        if !self.sleepers.any() {
-            return false;
+    /// Lets the other workers take what waits behind polls that go on and on, or behind a host that is kept busy.
+    /// `marks`: what the last call saw of each worker. True if there was something.
+    pub(super) fn expose_stuck(&self, marks: &mut Vec<Option<u64>>) -> bool {
+        marks.resize(self.workers(), None);
+        let mut held_up = false;
+        for (seat, mark) in self.seats.iter().zip(marks) {
+            held_up |= seat.is_held_up(mark);
+        }
+        let mut found = false;
+        if held_up && self.queued_groups() > 0 {
+            // Its thread is kept by a task of the host's own. If it is the searcher, or was relied on to come by
+            // (see `expects_worker_here`), nobody else was woken.
+            self.sleepers.stop_searching();
+            self.notify();
+            found = true;
         }
         let now = self.clock().now();
-        let mut found = false;
+        // Mail that nobody reads is seen by nobody, even if no worker sleeps.
+        if !self.sleepers.any() && !self.seats.iter().any(|seat| seat.leaves_mail(now)) {
+            return found;
+        }
         if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.is_in_a_long_poll(now)) {
             // Left alone as not worth a wake-up, at an average that this poll does not keep to.
             self.notify();
@@ -307,7 +321,7 @@ impl Core {
         others.any(|seat| {
             let serves = seat.serving.load(Relaxed) == uid + 1;
             (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now)))
-                || (seat.inbox.has_of(uid) && seat.is_in_a_long_poll(now))
+                || (seat.inbox.has_of(uid) && seat.leaves_mail(now))
         })
     }
 

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::stats::WorkerUsage;
 use crate::exec::task::Runnable;
+use crate::exec::watchdog::Watchdog;
 use crate::unit::Nanos;
 use crossbeam_deque::Stealer;
 use crossbeam_utils::CachePadded;
@@ -23,6 +24,7 @@ pub(in crate::exec) struct Seat {
     /// Its worker sleeps, or is about to.
     pub(in crate::exec) asleep: AtomicBool,
     sleepers: Arc<CachePadded<Sleepers>>,
+    watchdog: Arc<Watchdog>,
     /// The task woken last by the running one: it runs next, unless someone takes it.
     lifo: AtomicCell<Option<Runnable>>,
     lifo_full: AtomicBool,
@@ -51,6 +53,7 @@ impl Seat {
         ring: Stealer<Runnable>,
         clock: Clock,
         sleepers: Arc<CachePadded<Sleepers>>,
+        watchdog: Arc<Watchdog>,
     ) -> Seat {
         Seat {
             index,
@@ -58,6 +61,7 @@ impl Seat {
             inbox: Inbox::new(clock),
             asleep: AtomicBool::new(false),
             sleepers,
+            watchdog,
             lifo: AtomicCell::new(None),
             lifo_full: AtomicBool::new(false),
             serving: AtomicU64::new(0),
@@ -75,11 +79,31 @@ impl Seat {
     /// Mail has come: wakes the worker if it sleeps, whoever else may be searching.
     pub(in crate::exec) fn wake_for_mail(&self) {
         if self.asleep.load(SeqCst) && self.sleepers.claim_one(self.index) {
-            self.waker.wake();
+            self.rise();
         }
     }
 
-    /// Whether its worker will not look for work by itself in a moment: it sleeps, or is in a poll.
+    /// Wakes the worker, which the caller has taken out of the list of sleepers.
+    pub(super) fn rise(&self) {
+        self.waker.wake();
+        // Its host may be kept from driving it: from now on somebody must watch.
+        self.watchdog.rouse();
+    }
+
+    /// Changes whenever the worker has run a slice or goes to sleep.
+    pub(super) fn progress(&self) -> u64 {
+        let polls = self.polls_fast.load(Relaxed) + self.polls_fair.load(Relaxed);
+        polls + self.parks.load(Relaxed)
+    }
+
+    /// Whether its host should be driving it, and has not since its progress was `mark`. Sets the mark.
+    pub(super) fn is_held_up(&self, mark: &mut Option<u64>) -> bool {
+        let awake = self.poll_start.load(Relaxed) == 0 && !self.sleepers.has(self.index);
+        let now = awake.then(|| self.progress());
+        std::mem::replace(mark, now) == now && awake
+    }
+
+    /// Whether its worker will not look into the inbox by itself in a moment.
     pub(in crate::exec) fn is_away(&self) -> bool {
         self.asleep.load(SeqCst) || self.poll_start.load(Relaxed) != 0
     }
@@ -116,10 +140,15 @@ impl Seat {
         start != 0 && now.since(Nanos(start)) > LIFO_STUCK
     }
 
-    /// Whether ready tasks wait here for a poll that has gone on for long.
+    /// Whether its mail waits for a poll that has gone on for long, or for a host that is kept from driving it.
+    pub(in crate::exec) fn leaves_mail(&self, now: Nanos) -> bool {
+        self.inbox.len() > 0 && (self.is_in_a_long_poll(now) || self.inbox.is_overdue(now))
+    }
+
+    /// Whether ready tasks wait here for something that has gone on for long.
     pub(in crate::exec) fn is_stuck(&self, now: Nanos) -> bool {
-        let holds = self.has_lifo() || !self.ring.is_empty() || self.inbox.len() > 0;
-        holds && self.is_in_a_long_poll(now)
+        let holds = self.has_lifo() || !self.ring.is_empty();
+        (holds && self.is_in_a_long_poll(now)) || self.leaves_mail(now)
     }
 
     pub(in crate::exec) fn usage(&self) -> WorkerUsage {

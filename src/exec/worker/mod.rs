@@ -73,6 +73,8 @@ pub struct Worker {
     /// The turn must end: its level is used up.
     outgrown: Cell<bool>,
     solo: Cell<bool>,
+    /// A slice ended by time, with tasks left.
+    outlasted: Cell<bool>,
     /// The group ran dry in this slice.
     dry: Cell<bool>,
     /// The host has had its look since a group last ran dry while behind.
@@ -120,6 +122,7 @@ impl Worker {
             level_end: Cell::new(u64::MAX),
             outgrown: Cell::new(false),
             solo: Cell::new(false),
+            outlasted: Cell::new(false),
             dry: Cell::new(false),
             looked: Cell::new(false),
             searching: Cell::new(false),
@@ -184,7 +187,9 @@ impl Worker {
             if self.spent.take() {
                 budget.renew();
             }
-            let over = self.now.get() >= slice.end || seat.preempt.load(Relaxed);
+            let time = self.now.get() >= slice.end;
+            self.outlasted.set(time);
+            let over = time || seat.preempt.load(Relaxed);
             if over || self.outgrown.get() || polls >= POLLS_MAX {
                 break;
             }

@@ -23,7 +23,13 @@ impl Worker {
             let groups = self.core.queued_groups();
             // Another group counts as one task: if it is more, this worker will find out when it serves it.
             let others = groups.saturating_sub(1);
-            if groups > 0 && ready + self.ring.len() + others >= self.offer_at.get() {
+            // What outlasted a slice is more than a burst, whatever the average says.
+            let enough = if self.outlasted.take() {
+                2
+            } else {
+                self.offer_at.get()
+            };
+            if groups > 0 && ready + self.ring.len() + others >= enough {
                 self.core.notify();
             }
         }

@@ -16,7 +16,9 @@ impl Worker {
     /// Ends the running slice, if any, and begins the next one.
     pub(super) fn next_slice(&self) -> Next {
         let now = self.now.get();
-        self.open_mail();
+        if self.open_mail() && !self.serving.get() {
+            self.line_up(now);
+        }
         self.judge_look();
         self.settle(now);
         let mut discard = self.discard.take();
@@ -136,6 +138,27 @@ impl Worker {
             });
         self.looked.set(look);
         look
+    }
+
+    /// Mail was taken up as the next turn. If tasks of other streams wait in the group, older queries perhaps,
+    /// it takes its place among them instead: what comes by mail again and again must not pass them by.
+    fn line_up(&self, now: Nanos) {
+        let group = self.group.borrow();
+        let (Some(group), Some(turn)) = (group.as_deref(), self.turn.get()) else {
+            return;
+        };
+        if group.ready() == 0 {
+            return;
+        }
+        let mut queue = group.queue.lock();
+        group.absorb(&mut queue, &mut self.batch.borrow_mut());
+        let others = queue.len() > queue.waiting(turn);
+        drop(queue);
+        if others {
+            self.give_back(group, now);
+            // Another worker may have emptied the queue meanwhile and have taken the group for idle.
+            group.expose_quietly();
+        }
     }
 
     /// The host has had its look: whether it was worth it.

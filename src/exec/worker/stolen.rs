@@ -16,7 +16,7 @@ use std::thread::{self, ThreadId};
 
 /// Polls shorter than this are not looked into: the system's own time slices are milliseconds.
 pub(super) const SUSPECT: Nanos = Nanos::from_micros(500);
-/// How old the reading to compare with may be: one system call of 0.3 µs per millisecond of work.
+/// How old the reading to compare with may be: two system calls, 0.8 µs, per millisecond of work.
 const REFRESH: Nanos = Nanos::from_millis(1);
 
 #[derive(Clone, Copy)]
@@ -136,5 +136,28 @@ mod tests {
         while now.now().since(start) < SUSPECT {}
         let stolen = meter.during(now.now().since(start), now.now());
         assert!(stolen <= now.now().since(start) || cpu.is_none());
+    }
+
+    #[test]
+    fn a_busy_thread_is_robbed_of_no_more_than_it_did_not_run() {
+        let (meter, clock) = (Stolen::new(true), crate::clock::Clock::tsc());
+        let Some(before) = ThreadTime::read() else {
+            return;
+        };
+        let begin = clock.now();
+        let mut stolen = 0;
+        for _ in 0..200 {
+            let start = clock.now();
+            while clock.now().since(start) < Nanos::from_micros(600) {}
+            let now = clock.now();
+            stolen += meter.during(now.since(start), now).0;
+        }
+        let wall = clock.now().since(begin);
+        let cpu = ThreadTime::read().unwrap().cpu.since(before.cpu);
+        let not_run = wall.since(cpu);
+        assert!(
+            stolen <= not_run.0 + wall.0 / 50,
+            "{stolen} of {wall}, not run {not_run}"
+        );
     }
 }
