@@ -305,8 +305,7 @@ fn governors_left_out_of_order_leave_the_others_entered() {
     let _watched = watched("left out of order");
     let runtime = current_thread();
     let [a, b, c] = [(); 3].map(|()| governor(&runtime, 1, ""));
-    let spawned = |governor: &Governor| governor.classify(&named("default_wg")).unwrap().stats();
-    let total = |governor: &Governor| spawned(governor).tasks_total;
+    let total = |governor: &Governor| live::spawned(governor, "default_wg");
     let in_a = a.enter();
     let in_b = b.enter();
     drop(in_a);

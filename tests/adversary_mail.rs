@@ -82,6 +82,21 @@ fn waits_for_sockets(stop: Arc<AtomicBool>) -> Work {
     })
 }
 
+/// What a weight of 3 against 1 may come to on a disturbed machine.
+const ACCEPTED: std::ops::Range<f64> = 2.2..4.5;
+
+/// The items up to the first that is `good`.
+fn until(items: impl Iterator<Item = f64>, good: impl Fn(&f64) -> bool) -> Vec<f64> {
+    let mut seen = Vec::new();
+    for item in items {
+        seen.push(item);
+        if good(&item) {
+            break;
+        }
+    }
+    seen
+}
+
 /// The charged time of `three` over that of `one`.
 fn ratio(workers: usize, ways: [Way; 2], tasks: [usize; 2]) -> f64 {
     let runtime = multi_thread(workers);
@@ -107,7 +122,7 @@ fn shares_follow_the_weights_whatever_tasks_wait_for() {
     let _alone = alone("shares by mail");
     let ways: [(&str, Way, usize); 4] = [
         ("self", yields_by_itself, 8),
-        ("tokio", yields_to_tokio, 4),
+        ("tokio", yields_to_tokio, 8),
         ("timers", waits_for_timers, 64),
         ("sockets", waits_for_sockets, 64),
     ];
@@ -123,10 +138,14 @@ fn shares_follow_the_weights_whatever_tasks_wait_for() {
             (1, 2),
             (2, 1),
         ] {
-            let ratio = ratio(workers, [ways[a].1, ways[b].1], [ways[a].2, ways[b].2]);
-            all_hold &= (1.7..5.5).contains(&ratio);
+            let once = || ratio(workers, [ways[a].1, ways[b].1], [ways[a].2, ways[b].2]);
+            // The system may take a thread away with the tasks that it hides; a lost sight of tasks is no chance.
+            let tries = std::iter::repeat_with(once).take(3);
+            let tries: Vec<f64> = until(tries, |ratio| ACCEPTED.contains(ratio));
+            all_hold &= tries.last().is_some_and(|ratio| ACCEPTED.contains(ratio));
+            let ratio = tries;
             report += &format!(
-                "{workers} workers, {} : {} = {ratio:.2}\n",
+                "{workers} workers, {} : {} = {ratio:.2?}\n",
                 ways[a].0, ways[b].0
             );
         }

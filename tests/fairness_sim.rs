@@ -120,6 +120,35 @@ fn long_polls_gain_nothing_over_short_ones() {
 }
 
 #[test]
+fn every_second_is_shared_exactly_with_short_polls_and_closely_with_long_ones() {
+    // Polls of both groups in µs, and how far a group may be from its share, as a part of all worker time. (Two polls of
+    // 20 ms more or less at the ends of a second are 2 % of two workers.)
+    for (polls, tolerance) in [
+        ([20, 20], 0.01),
+        ([1_000, 50], 0.01),
+        ([20_000, 1_000], 0.02),
+    ] {
+        for weights in [[1, 1], [2, 1], [1, 2]] {
+            let mut sim = sim(2);
+            let groups = weights.map(|weight| sim.group(weight));
+            for (group, poll) in groups.into_iter().zip(polls) {
+                load(&mut sim, group, 8, ms(0), us(poll));
+            }
+            sim.run_for(ms(1_000));
+            for second in 1..=5 {
+                let given = during(&mut sim, ms(1_000), &groups);
+                let share = weights[0] as f64 / (weights[0] + weights[1]) as f64;
+                let error = (given[0] as f64 / (2_000 * MS) as f64 - share).abs();
+                assert!(
+                    error <= tolerance,
+                    "polls {polls:?}, weights {weights:?}, second {second}: {error}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_group_whose_tasks_all_run_keeps_what_long_polls_of_others_owe_it() {
     // Five tasks for the 4.5 workers that weight 12 of 16 is entitled to: often nothing of it is queued.
     for (workers, weights, tasks) in [

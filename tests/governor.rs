@@ -103,6 +103,7 @@ async fn children_inherit_group_and_query() {
             let outer = quotient::task::current().unwrap();
             let inner = quotient::spawn(async { quotient::task::current().unwrap().query_id() });
             quotient::record_scan_rows(5);
+            assert_eq!(outer.usage().scan_rows, 5, "seen from inside");
             (
                 (outer.group().to_owned(), outer.query_id()),
                 inner.await.unwrap(),
@@ -183,6 +184,9 @@ async fn alter_and_drop_take_effect_at_once_and_hurt_nobody() {
     drop(second);
     governor.execute("DROP RESOURCE GROUP bi").await.unwrap();
     assert_eq!(governor.classify(&bi()).unwrap().name(), "default_wg");
+    let by_name = governor.try_admit(&Attributes::new().resource_group("bi"));
+    let unknown = AdmissionError::UnknownGroup { group: "bi".into() };
+    assert_eq!(by_name.unwrap_err(), unknown);
     assert_eq!(query.run(async { 1 }).await.unwrap(), 1);
     assert!(
         governor.render_metrics().contains("group=\"bi\""),
@@ -297,10 +301,19 @@ async fn usage_shows_what_a_group_runs_and_what_it_was_charged() {
     let work = async { std::thread::sleep(Duration::from_millis(20)) };
     query.run(work).await.unwrap();
     let _waits = query.spawn(std::future::pending::<()>());
-    let output = governor
-        .execute("SHOW USAGE RESOURCE GROUP bi")
-        .await
-        .unwrap();
+    // Counters are poured out at the end of a slice, which may be a moment after the task's.
+    let begin = std::time::Instant::now();
+    let output = loop {
+        let output = governor
+            .execute("SHOW USAGE RESOURCE GROUP bi")
+            .await
+            .unwrap();
+        let done = output[0].get(0, "tasks").unwrap().to_string() == "1";
+        if done || begin.elapsed() > Duration::from_secs(20) {
+            break output;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
     let cell = |column: &str| output[0].get(0, column).unwrap().to_string();
     assert_eq!((cell("running"), cell("tasks")), ("1".into(), "1".into()));
     // A blocking call inside a poll keeps the worker, and is charged.
@@ -401,4 +414,21 @@ async fn requests_are_counted_where_they_went_and_drops_where_they_were_charged(
     }
     assert!(Duration::from(dropped()) >= Duration::from_millis(10));
     assert_eq!(query.usage().scan_bytes, 4096);
+}
+
+#[test]
+fn errors_travel_and_handles_go_anywhere() {
+    fn travels<E: std::error::Error + Send + Sync + 'static>() {}
+    fn anywhere<T: Send + Sync + 'static>() {}
+    travels::<quotient::Error>();
+    travels::<quotient::sql::SqlError>();
+    travels::<AdmissionError>();
+    travels::<quotient::JoinError>();
+    travels::<KillReason>();
+    anywhere::<Governor>();
+    anywhere::<quotient::Query>();
+    anywhere::<quotient::GroupHandle>();
+    anywhere::<quotient::JoinHandle<()>>();
+    anywhere::<quotient::AbortHandle>();
+    anywhere::<Attributes>();
 }

@@ -5,7 +5,7 @@
 mod live;
 mod support;
 
-use live::{current_thread, governor, multi_thread, named, watched};
+use live::{current_thread, governor, multi_thread, named, spawned, watched};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,13 +40,7 @@ fn a_panic_in_poll_leaves_no_context_behind() {
                 let plain = tokio::spawn(async { quotient::task::try_id() });
                 assert_eq!(plain.await.unwrap(), None, "a plain task has no id of ours");
             }
-            let total = |group| {
-                governor
-                    .classify(&named(group))
-                    .unwrap()
-                    .stats()
-                    .tasks_total
-            };
+            let total = |group| spawned(&governor, group);
             assert_eq!((total("g"), total("other")), (50, 100));
         });
     }
@@ -67,13 +61,7 @@ fn a_child_inherits_its_group_and_spawn_in_leaves_it() {
                 leaves.unwrap().await.unwrap();
             });
             handle.unwrap().await.unwrap();
-            let total = |group| {
-                governor
-                    .classify(&named(group))
-                    .unwrap()
-                    .stats()
-                    .tasks_total
-            };
+            let total = |group| spawned(&governor, group);
             assert_eq!((total("g"), total("other"), total("default_wg")), (3, 2, 0));
             let _entered = governor.enter();
             quotient::spawn(async {}).await.unwrap();

@@ -15,10 +15,7 @@ fn spawns_outside_of_tasks_go_to_the_installed_governor_unless_another_is_entere
     let _watched = watched("installed");
     let runtime = multi_thread(2);
     let (first, second) = (governor(&runtime, 2, SQL), governor(&runtime, 2, SQL));
-    let spawned = |governor: &quotient::Governor| {
-        let default = governor.classify(&quotient::Attributes::new()).unwrap();
-        default.stats().tasks_total
-    };
+    let spawned = |governor: &quotient::Governor| live::spawned(governor, "default_wg");
     first.install().unwrap();
     let error = second.install().unwrap_err();
     assert!(matches!(error, Error::AlreadyInstalled));

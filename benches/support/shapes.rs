@@ -40,6 +40,19 @@ pub(crate) fn wait(receiver: &Receiver<()>) {
     receiver.recv().expect("all tasks arrive");
 }
 
+/// Spawns a root in each group, and blocks until so many have arrived.
+fn one_root_per_group<S, F>(side: &S, groups: usize, arrivals: usize, root: impl Fn(Latch) -> F)
+where
+    S: Side,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (latch, done) = Latch::new(arrivals);
+    for group in 0..groups {
+        side.remote(group, root(latch.clone()));
+    }
+    wait(&done);
+}
+
 /// Pending once, after having woken itself: the plainest way to yield.
 #[derive(Default)]
 pub(crate) struct SelfWake(bool);
@@ -85,17 +98,13 @@ pub(crate) fn spawn_join<S: Side>(side: &S, groups: usize) -> usize {
 /// 10 000 tasks spawned by one task per group.
 pub(crate) fn spawn_local<S: Side>(side: &S, groups: usize) -> usize {
     let each = SPAWNS / groups;
-    let (latch, done) = Latch::new(each * groups);
-    for group in 0..groups {
-        let latch = latch.clone();
-        side.remote(group, async move {
-            for _ in 0..each {
-                let latch = latch.clone();
-                S::child(async move { latch.arrive() });
-            }
-        });
-    }
-    wait(&done);
+    let root = move |latch: Latch| async move {
+        for _ in 0..each {
+            let latch = latch.clone();
+            S::child(async move { latch.arrive() });
+        }
+    };
+    one_root_per_group(side, groups, each * groups, root);
     each * groups
 }
 
@@ -137,27 +146,23 @@ pub(crate) fn yield_tokio<S: Side>(side: &S, groups: usize) -> usize {
 /// 4 000 pairs of tasks that send each other one message.
 pub(crate) fn ping_pong<S: Side>(side: &S, groups: usize) -> usize {
     let each = PINGS / groups;
-    let (latch, done) = Latch::new(each * groups);
-    for group in 0..groups {
-        let latch = latch.clone();
-        side.remote(group, async move {
-            for _ in 0..each {
-                let latch = latch.clone();
+    let root = move |latch: Latch| async move {
+        for _ in 0..each {
+            let latch = latch.clone();
+            S::child(async move {
+                let (ping, pinged) = tokio::sync::oneshot::channel();
+                let (pong, ponged) = tokio::sync::oneshot::channel();
                 S::child(async move {
-                    let (ping, pinged) = tokio::sync::oneshot::channel();
-                    let (pong, ponged) = tokio::sync::oneshot::channel();
-                    S::child(async move {
-                        pinged.await.expect("the ping comes");
-                        pong.send(()).expect("the other side waits");
-                    });
-                    ping.send(()).expect("the other side waits");
-                    ponged.await.expect("the pong comes");
-                    latch.arrive();
+                    pinged.await.expect("the ping comes");
+                    pong.send(()).expect("the other side waits");
                 });
-            }
-        });
-    }
-    wait(&done);
+                ping.send(()).expect("the other side waits");
+                ponged.await.expect("the pong comes");
+                latch.arrive();
+            });
+        }
+    };
+    one_root_per_group(side, groups, each * groups, root);
     each * groups
 }
 
@@ -171,11 +176,7 @@ pub(crate) fn chained_spawn<S: Side>(side: &S, groups: usize) -> usize {
         }
     }
     let each = CHAIN / groups;
-    let (latch, done) = Latch::new(groups);
-    for group in 0..groups {
-        let latch = latch.clone();
-        side.remote(group, async move { link::<S>(latch, each - 1) });
-    }
-    wait(&done);
+    let root = move |latch| async move { link::<S>(latch, each - 1) };
+    one_root_per_group(side, groups, groups, root);
     each * groups
 }

@@ -2,7 +2,7 @@
 //!
 //! Mechanism; any thread. Invariants:
 //! 1. A ready task is in exactly one place: `incoming` (pushed from anywhere), `queue` (ordered by level
-//!    and query), or one worker's hands.
+//!    and query), or one worker's hands or inbox.
 //! 2. `active` says that the level-1 queue knows of the group, or is about to. It lives under the same lock
 //!    as `incoming`, so that "push, see inactive, activate" and "see empty, deactivate" cannot overlap.
 //! 3. Lock order: the scheduler's lock, then `queue`, then `incoming`. No user code runs under any of them.
@@ -12,8 +12,8 @@ use super::incoming::Incoming;
 use super::stats::GroupUsage;
 use super::tally::Counters;
 use super::task::Runnable;
-use crate::sched::fair::Slot;
 use crate::sched::feedback::Feedback;
+use crate::sched::{self, fair::Slot};
 use crate::sync::Mutex;
 use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
@@ -52,7 +52,7 @@ impl Group {
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
             fruitless_looks: AtomicU8::new(0),
             skip_looks: AtomicU8::new(0),
-            average_poll: AtomicU64::new(1_000),
+            average_poll: AtomicU64::new(sched::FIRST_AVERAGE.0),
             counters: CachePadded::default(),
         })
     }
@@ -176,15 +176,8 @@ impl Group {
 
     /// Learns from a slice of `polls` polls.
     pub(super) fn learn(&self, polls: u64, time: Nanos) {
-        if let Some(mean) = time.0.checked_div(polls) {
-            let average = (self
-                .average_poll
-                .load(Relaxed)
-                .saturating_mul(3)
-                .saturating_add(mean))
-                / 4;
-            self.average_poll.store(average, Relaxed);
-        }
+        let average = sched::learn(self.average_poll(), polls, time);
+        self.average_poll.store(average.0, Relaxed);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Mechanism; any thread. The sleeping itself is the host's business. Invariants:
 //! 1. At most one awake worker *searches* for work on behalf of all wakers; while one does, nobody else is
-//!    woken. A woken worker is the searcher.
+//!    woken, but a worker for its own mail ([`Sleepers::claim_one`]). A woken worker is the searcher.
 //! 2. A searcher that finds work stops searching and wakes one more if work is left (chain wake).
 //! 3. A worker that finds nothing stops searching, *then* enters the list, *then* looks once more. A waker
 //!    publishes its task under the queue's lock, *then* looks at the list. Both orders are total (SeqCst,

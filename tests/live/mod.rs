@@ -84,6 +84,12 @@ pub fn named(group: &str) -> Attributes {
     Attributes::new().resource_group(group)
 }
 
+/// Tasks that were ever spawned in this group.
+pub fn spawned(governor: &Governor, group: &str) -> u64 {
+    let group = governor.classify(&named(group)).unwrap();
+    group.stats().tasks_total
+}
+
 /// Tasks of this group that still exist, in whatever state.
 pub fn alive(governor: &Governor, group: &str) -> u64 {
     let usage = governor.classify(&named(group)).unwrap().stats();

@@ -274,14 +274,13 @@ impl Core {
     }
 
     /// Lets the other workers take what waits behind polls that go on and on, or behind a host that is kept busy.
-    /// `marks`: what the last call saw of each worker.
-    pub(super) fn expose_stuck(&self, marks: &mut Vec<Option<u64>>) {
+    /// True if there was something. `marks`: what the last call saw of each worker.
+    pub(super) fn expose_stuck(&self, marks: &mut Vec<Option<u64>>) -> bool {
         marks.resize(self.workers(), None);
-        let mut held_up = false;
-        for (seat, mark) in self.seats.iter().zip(marks) {
-            held_up |= seat.is_held_up(mark);
-        }
-        if held_up && self.queued_groups() > 0 {
+        let looks = self.seats.iter().zip(marks);
+        let held_up = looks.fold(false, |any, (seat, mark)| seat.is_held_up(mark) || any);
+        let mut found = held_up && self.queued_groups() > 0;
+        if found {
             // Its thread is kept by a task of the host's own. If it is the searcher, or was relied on to come by
             // (see `expects_worker_here`), nobody else was woken.
             self.sleepers.stop_searching();
@@ -290,11 +289,12 @@ impl Core {
         let now = self.clock().now();
         // Mail that nobody reads is seen by nobody, even if no worker sleeps.
         if !self.sleepers.any() && !self.seats.iter().any(|seat| seat.leaves_mail(now)) {
-            return;
+            return found;
         }
         if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.is_in_a_long_poll(now)) {
             // Left alone as not worth a wake-up, at an average that this poll does not keep to.
             self.notify();
+            found = true;
         }
         let stuck = self.seats.iter().filter(|seat| seat.is_stuck(now));
         let uids: Vec<u64> = stuck
@@ -302,13 +302,14 @@ impl Core {
             .filter(|&uid| uid != 0)
             .collect();
         if uids.is_empty() {
-            return;
+            return found;
         }
         for group in self.groups() {
             if uids.contains(&(group.uid + 1)) {
                 group.expose();
             }
         }
+        true
     }
 
     /// Whether another worker holds tasks of this group that may be taken from it.

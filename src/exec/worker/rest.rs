@@ -4,15 +4,9 @@
 //! [`Sleepers`](crate::exec::sleepers::Sleepers).
 
 use super::{Exit, Worker};
-use crate::exec::group::Group;
 use crate::exec::join::Cause;
-use crate::unit::Nanos;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::Waker;
-
-/// What waking a sleeping thread takes, roughly, on both sides. Tiny tasks that are spread over two workers
-/// instead cost two to four times the CPU (measured).
-const WAKE: Nanos = Nanos::from_micros(20);
 
 impl Worker {
     /// A searcher that found work stops searching; if anything is left for others, one more is woken.
@@ -33,13 +27,6 @@ impl Worker {
                 self.core.notify();
             }
         }
-    }
-
-    /// How many tasks of the served group are worth another worker's wake-up: not so few that they will be
-    /// done, at the group's average, before it is up.
-    pub(super) fn worth_a_wake(&self, group: &Group) -> usize {
-        let tasks = WAKE.0 / group.average_poll().0.max(1);
-        usize::try_from(tasks).unwrap_or(usize::MAX).max(2)
     }
 
     /// The host is about to let the worker sleep. True: sleep until its waker is woken, then call
@@ -80,6 +67,7 @@ impl Worker {
         if self.core.sleepers.leave(self.index) || self.searching.take() {
             self.core.sleepers.stop_searching();
         }
+        // It comes back to this thread no more: whatever is woken here must wake another worker.
         self.seat.asleep.store(true, SeqCst);
         self.give_back_all();
         if !self.core.unman() {

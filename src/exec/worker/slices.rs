@@ -7,7 +7,7 @@ use super::{Next, Worker};
 use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
 use crate::sched::fair::{Slice, Slot};
-use crate::sched::{MAX_BATCH, batch};
+use crate::sched::{MAX_BATCH, batch, worth_a_wake};
 use crate::unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -128,7 +128,7 @@ impl Worker {
     }
 
     /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that
-    /// ran dry while it is behind gets that look before another one is served.
+    /// ran dry while it is behind gets that look before another one is served, unless the last ones found nothing.
     pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
         // What was not polled here has deferred nothing here.
         let dry = self.dry.take() && self.polls.get() > 0 && !self.looked.get();
@@ -226,7 +226,7 @@ impl Worker {
         let seat = &**self.seat;
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
-            self.offer_at.set(self.worth_a_wake(group));
+            self.offer_at.set(worth_a_wake(group.average_poll()));
         }
         self.serving.set(true);
         self.solo.set(slice.solo);

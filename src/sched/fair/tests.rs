@@ -150,3 +150,36 @@ fn a_group_with_work_is_not_removed() {
     assert!(!fair.remove(a), "only once");
     assert_eq!(fair.add(Weight::MIN), a, "its place is used again");
 }
+
+#[test]
+fn polls_too_short_to_be_measured_are_not_free() {
+    let mut fair = Fair::new(Config::default(), 1);
+    let [a, b] = [1, 2].map(|weight| fair.add(Weight::new(weight)));
+    fair.wake(a, Nanos(0), false);
+    fair.wake(b, Nanos(0), false);
+    // A thousand polls in no time, and a thousand in far more than the least charge.
+    for (slot, took) in [(a, 0), (b, MS)] {
+        fair.start(0, slot, Nanos(0));
+        fair.stop(0, Nanos(took), 1_000);
+    }
+    let least = 1_000 * Config::default().min_charge.0;
+    assert_eq!(fair.vruntime(a), Nanos(least));
+    assert_eq!(fair.vruntime(b), Nanos(MS / 2));
+}
+
+#[test]
+fn a_slice_that_is_charged_while_it_runs_is_charged_once() {
+    let mut fair = fair(1);
+    let slot = fair.add(Weight::new(2));
+    fair.wake(slot, Nanos(0), false);
+    assert_eq!(fair.charge_running(0, Nanos(0)), None, "it runs nothing");
+    fair.start(0, slot, Nanos(0));
+    let charged = |charge: Option<Charge>| charge.unwrap().given;
+    assert_eq!(
+        charged(fair.charge_running(0, Nanos(6 * MS))),
+        Nanos(6 * MS)
+    );
+    assert_eq!(fair.vruntime(slot), Nanos(3 * MS));
+    assert_eq!(charged(fair.stop(0, Nanos(10 * MS), 1)), Nanos(4 * MS));
+    assert_eq!(fair.vruntime(slot), Nanos(5 * MS));
+}

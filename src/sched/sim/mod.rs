@@ -32,10 +32,10 @@ mod worker;
 pub use rng::Rng;
 pub use work::{Step, Then, bursts, job, random, steady};
 
-use super::Config;
 use super::fair::Slot;
 use super::feedback::{Feedback, Stream};
 use super::trace::{Recorder, Trace};
+use super::{Config, FIRST_AVERAGE};
 use crate::unit::{Nanos, QueryId, Weight};
 use books::Books;
 use std::cmp::Reverse;
@@ -168,7 +168,7 @@ impl Sim {
         self.groups.push(Group {
             slot,
             queue: Feedback::new(self.setup.config.level_base),
-            average_poll: Nanos::ZERO,
+            average_poll: FIRST_AVERAGE,
             waiting: 0,
             running: 0,
             blocked: false,

@@ -3,12 +3,14 @@
 //! Pure. A worker asks which group is due, takes a batch of the due turn's tasks into its ring and polls them
 //! one after the other until the slice ends, it is asked to give way, the turn's query outgrows its level, or
 //! the group runs dry; then it is charged and asks again. Rules and order of the calls to the policy are those
-//! of `exec::worker`. Left out is what the policy cannot see: that worker's slot for the task woken last (it
-//! changes the order within one stream only) and its looks at the host's I/O, which cost nothing here.
+//! of `exec::worker`. Left out is what the policy cannot see: that worker's slot for the task woken last and its
+//! inbox (they change the order within one stream only), that it tops up a ring that it keeps, and its looks at the
+//! host's I/O, which cost nothing here. And sleeping workers are woken for any task at once; there, only for as many
+//! as are [worth it](crate::sched::worth_a_wake).
 
 use super::{Event, Sim, State, TaskId, Then};
-use crate::sched::batch;
 use crate::sched::feedback::{LEVELS, Stream, Turn, level_end, level_of};
+use crate::sched::{batch, learn};
 use crate::unit::Nanos;
 use std::collections::VecDeque;
 
@@ -203,9 +205,7 @@ impl Sim {
         let group = hand.group;
         let g = &mut self.groups[group];
         g.queue.charge(hand.turn, self.now.since(slice.turn_since));
-        if let Some(average) = self.now.since(slice.since).0.checked_div(slice.polls) {
-            g.average_poll = Nanos((g.average_poll.0 * 3 + average) / 4);
-        }
+        g.average_poll = learn(g.average_poll, slice.polls, self.now.since(slice.since));
         let (slot, blocked) = (g.slot, g.blocked);
         let stays = slice.solo && !slice.outgrown && !self.workers[worker].give_way;
         if stays && g.queue.is_empty() && !blocked {
