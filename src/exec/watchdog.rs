@@ -3,8 +3,8 @@
 //! Mechanism; one thread of its own. A task woken from inside a poll waits in its worker's hands without
 //! waking anybody, since that poll is nearly always over in a moment and the task then finds warm caches
 //! (a wake-up would cost a hundred times as much). If the poll goes on, nobody is awake to notice: the
-//! watchdog does. So it does if tasks of the host's own keep it from driving a worker that was woken. It ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they
-//! are gone.
+//! watchdog does. So it does if tasks of the host's own keep it from driving a worker that was woken. It
+//! ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they are gone.
 
 use super::core::Core;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -39,7 +39,7 @@ impl Watchdog {
         }
     }
 
-    /// A worker woke up. Costs a load if the watchdog is up.
+    /// A worker woke up, or is about to. Costs a load if the watchdog is up.
     pub(super) fn rouse(&self) {
         if self.resting.load(SeqCst) && self.resting.swap(false, SeqCst) {
             self.unpark();

@@ -274,20 +274,17 @@ impl Core {
     }
 
     /// Lets the other workers take what waits behind polls that go on and on, or behind a host that is kept busy.
-    /// `marks`: what the last call saw of each worker. True if there was something.
+    /// True if there was something. `marks`: what the last call saw of each worker.
     pub(super) fn expose_stuck(&self, marks: &mut Vec<Option<u64>>) -> bool {
         marks.resize(self.workers(), None);
-        let mut held_up = false;
-        for (seat, mark) in self.seats.iter().zip(marks) {
-            held_up |= seat.is_held_up(mark);
-        }
-        let mut found = false;
-        if held_up && self.queued_groups() > 0 {
+        let looks = self.seats.iter().zip(marks);
+        let held_up = looks.fold(false, |any, (seat, mark)| seat.is_held_up(mark) || any);
+        let mut found = held_up && self.queued_groups() > 0;
+        if found {
             // Its thread is kept by a task of the host's own. If it is the searcher, or was relied on to come by
             // (see `expects_worker_here`), nobody else was woken.
             self.sleepers.stop_searching();
             self.notify();
-            found = true;
         }
         let now = self.clock().now();
         // Mail that nobody reads is seen by nobody, even if no worker sleeps.

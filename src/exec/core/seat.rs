@@ -90,12 +90,6 @@ impl Seat {
         self.watchdog.rouse();
     }
 
-    /// Changes whenever the worker has run a slice or goes to sleep.
-    pub(super) fn progress(&self) -> u64 {
-        let polls = self.polls_fast.load(Relaxed) + self.polls_fair.load(Relaxed);
-        polls + self.parks.load(Relaxed)
-    }
-
     /// Whether its host should be driving it, and has not since its progress was `mark`. Sets the mark.
     pub(super) fn is_held_up(&self, mark: &mut Option<u64>) -> bool {
         let awake = self.poll_start.load(Relaxed) == 0 && !self.sleepers.has(self.index);
@@ -103,7 +97,13 @@ impl Seat {
         std::mem::replace(mark, now) == now && awake
     }
 
-    /// Whether its worker will not look into the inbox by itself in a moment.
+    /// Changes whenever the worker has run a slice or goes to sleep.
+    fn progress(&self) -> u64 {
+        let polls = self.polls_fast.load(Relaxed) + self.polls_fair.load(Relaxed);
+        polls + self.parks.load(Relaxed)
+    }
+
+    /// Whether its worker will not look for work by itself in a moment: it sleeps, or is in a poll.
     pub(in crate::exec) fn is_away(&self) -> bool {
         self.asleep.load(SeqCst) || self.poll_start.load(Relaxed) != 0
     }

@@ -132,7 +132,8 @@ impl Worker {
         let workers = self.core.workers();
         for step in 1..workers {
             let seat = self.core.seat((self.index + step) % workers);
-            if seat.inbox.has_of(group.uid) {
+            // Fresh mail is its owner's: it comes in a moment, and takes its deferred tasks for lost otherwise.
+            if seat.inbox.has_of(group.uid) && seat.leaves_mail(self.now.get()) {
                 return self.take_mail_of(seat);
             }
             if seat.serving.load(Relaxed) != group.uid + 1 {

@@ -130,7 +130,8 @@ impl Worker {
     /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that
     /// ran dry while it is behind gets that look before another one is served, unless the last ones found nothing.
     pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
-        let dry = self.dry.take() && !self.looked.get();
+        // What was not polled here has deferred nothing here.
+        let dry = self.dry.take() && self.polls.get() > 0 && !self.looked.get();
         let group = self.group.borrow();
         let look = dry
             && group.as_ref().is_some_and(|group| {

@@ -340,10 +340,9 @@ impl Fair {
     /// Whether `slot` is behind the next queued group (other than itself): the worker that just ran it dry
     /// should look for its deferred tasks before it serves the next.
     pub fn is_behind_next(&self, slot: Slot) -> bool {
-        match self.first() {
-            Some(next) if next != slot => self.group(slot).rank() < self.key(next),
-            _ => false,
-        }
+        // The group itself may still be queued, and first: that it ran dry is found out when it is picked.
+        let next = self.queue.least_where(|member| member != slot.0);
+        next.is_some_and(|next| self.group(slot).rank() < next)
     }
 
     fn group(&self, slot: Slot) -> &Group {

@@ -78,6 +78,17 @@ fn a_returning_group_is_clamped_to_half_its_ideal_share() {
 }
 
 #[test]
+fn a_group_that_ran_dry_is_compared_with_the_others_even_if_it_is_first_itself() {
+    let [a, b] = [Slot(0), Slot(1)];
+    let mut fair = queued(&[(1, 5), (1, 10)]);
+    assert!(fair.is_behind_next(a) && !fair.is_behind_next(b));
+    fair.dequeue(a);
+    assert!(fair.is_behind_next(a));
+    fair.dequeue(b);
+    assert!(!fair.is_behind_next(a), "there is no other");
+}
+
+#[test]
 fn a_new_weight_counts_from_now_on() {
     let mut fair = fair(1);
     let slot = fair.add(Weight::new(1));
