@@ -136,9 +136,11 @@ impl Inbox {
 #[cfg(all(test, quotient_loom))]
 mod loom {
     //! Invariant 2 over stand-ins: the length of the inbox, and the sleepers as they are.
+    //!
+    //! The fences stand for the total order of SeqCst operations, which loom takes for acquire and release only.
 
     use crate::exec::sleepers::Sleepers;
-    use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst, fence};
     use crate::sync::{Arc, Mutex};
     use ::loom::sync::Notify;
 
@@ -158,6 +160,7 @@ mod loom {
                 *inbox += 1;
                 self.len.store(*inbox, SeqCst);
             }
+            fence(SeqCst);
             if self.asleep.load(SeqCst) && self.sleepers.claim_one(0) {
                 self.bell.notify();
             }
@@ -177,6 +180,7 @@ mod loom {
                 }
                 self.asleep.store(true, SeqCst);
                 self.sleepers.enter(0);
+                fence(SeqCst);
                 if self.len.load(SeqCst) == 0 {
                     self.bell.wait();
                 }
