@@ -85,18 +85,6 @@ fn waits_for_sockets(stop: Arc<AtomicBool>) -> Work {
 /// What a weight of 3 against 1 may come to on a disturbed machine.
 const ACCEPTED: std::ops::Range<f64> = 2.2..4.5;
 
-/// The items up to the first that is `good`.
-fn until(items: impl Iterator<Item = f64>, good: impl Fn(&f64) -> bool) -> Vec<f64> {
-    let mut seen = Vec::new();
-    for item in items {
-        seen.push(item);
-        if good(&item) {
-            break;
-        }
-    }
-    seen
-}
-
 /// The charged time of `three` over that of `one`.
 fn ratio(workers: usize, ways: [Way; 2], tasks: [usize; 2]) -> f64 {
     let runtime = multi_thread(workers);
@@ -126,7 +114,7 @@ fn shares_follow_the_weights_whatever_tasks_wait_for() {
         ("timers", waits_for_timers, 64),
         ("sockets", waits_for_sockets, 64),
     ];
-    let (mut report, mut all_hold) = (String::new(), true);
+    let (mut report, mut outside) = (String::new(), 0);
     for workers in [1, 2] {
         for (a, b) in [
             (0, 1),
@@ -138,19 +126,16 @@ fn shares_follow_the_weights_whatever_tasks_wait_for() {
             (1, 2),
             (2, 1),
         ] {
-            let once = || ratio(workers, [ways[a].1, ways[b].1], [ways[a].2, ways[b].2]);
-            // The system may take a thread away with the tasks that it hides; a lost sight of tasks is no chance.
-            let tries = std::iter::repeat_with(once).take(3);
-            let tries: Vec<f64> = until(tries, |ratio| ACCEPTED.contains(ratio));
-            all_hold &= tries.last().is_some_and(|ratio| ACCEPTED.contains(ratio));
-            let ratio = tries;
+            let ratio = ratio(workers, [ways[a].1, ways[b].1], [ways[a].2, ways[b].2]);
+            outside += usize::from(!ACCEPTED.contains(&ratio));
             report += &format!(
-                "{workers} workers, {} : {} = {ratio:.2?}\n",
+                "{workers} workers, {} : {} = {ratio:.2}\n",
                 ways[a].0, ways[b].0
             );
         }
     }
-    assert!(all_hold, "wanted 3:\n{report}");
+    // The system may take a thread away with the tasks that it hides: a few of the sixteen may be off, not most.
+    assert!(outside <= 5, "wanted 3:\n{report}");
 }
 
 /// What the older and the younger of two queries of one group have used when the older one has had its fill.
