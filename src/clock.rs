@@ -74,6 +74,10 @@ impl ThreadTime {
     /// The CPU time of `getrusage` is no use here: the kernel brings it up to date at its own ticks only, so that a
     /// poll of a millisecond can seem to have used nothing.
     #[cfg(target_os = "linux")]
+    #[allow(
+        clippy::useless_conversion,
+        reason = "the count is of 32 bits on some machines"
+    )]
     pub fn read() -> Option<ThreadTime> {
         use nix::sys::resource::{UsageWho, getrusage};
         let yielded = getrusage(UsageWho::RUSAGE_THREAD)
