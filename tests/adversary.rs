@@ -94,7 +94,9 @@ fn threads_that_go_on_spawning_do_not_hold_up_a_shutdown() {
         stop.store(true, Ordering::Relaxed);
         for thread in threads {
             if let Some(last) = thread.join().unwrap() {
-                assert!(runtime.block_on(last).unwrap_err().is_cancelled());
+                // It may have run before the end, if its thread was held up since.
+                let ended = runtime.block_on(last);
+                assert!(ended.is_ok() || ended.is_err_and(|error| error.is_cancelled()));
             }
         }
     }
@@ -252,7 +254,9 @@ fn no_counter_goes_back_when_a_drained_namesake_leaves() {
                         "{generation}: {series} {before} -> {after}"
                     );
                 }
-                assert!(after[0] <= beside[0] + 1.0, "{generation}: counted twice");
+                // One poll per task, of all generations so far: handed over twice, ten of them would be too many.
+                let most = 10.0 * f64::from(generation) + 5.0;
+                assert!(after[0] <= most, "{generation}: counted twice");
             }
         }
     });
