@@ -17,9 +17,12 @@
 //!
 //! The executor's order of calls, all under its lock: [`Fair::wake`] when a group gets a task while it is not
 //! queued; [`Fair::stop`] at the end of a slice; [`Fair::first`], [`Fair::dequeue`] if it turns out to be
-//! empty, and [`Fair::start`] to begin a slice.
+//! empty, and [`Fair::start`] to begin a slice. [`Fair::late`] when a poll takes too long.
 
+mod late;
 mod place;
+
+pub use late::Late;
 
 use super::Config;
 use super::heap::IndexedHeap;
@@ -61,6 +64,8 @@ struct Group {
     /// Workers that serve this group now, and the sum of the instants since when.
     running: u32,
     since: u128,
+    /// How many of those workers compute on in polls that are late.
+    late: u32,
     live: bool,
 }
 
@@ -86,6 +91,8 @@ struct Worker {
     precharge: u64,
     /// Asked to give way at the next poll boundary.
     preempted: bool,
+    /// Its poll takes too long.
+    late: Option<Late>,
 }
 
 /// Beyond this, all vruntimes are moved down by the least one.
@@ -98,6 +105,9 @@ pub struct Fair {
     groups: Vec<Group>,
     free: Vec<Slot>,
     queue: IndexedHeap,
+    /// How many workers' time is shared out.
+    capacity: usize,
+    /// Those workers, then the ones that stand in for them; see `late.rs`.
     workers: Vec<Worker>,
     /// Groups that have work, and the sum of their weights.
     working: usize,
@@ -119,6 +129,7 @@ impl Fair {
             groups: Vec::new(),
             free: Vec::new(),
             queue: IndexedHeap::default(),
+            capacity: workers,
             workers: vec![Worker::default(); workers],
             working: 0,
             working_weight: 0,
@@ -142,6 +153,7 @@ impl Fair {
             inflight: 0,
             running: 0,
             since: 0,
+            late: 0,
             live: true,
         };
         match self.free.pop() {
@@ -278,11 +290,15 @@ impl Fair {
         } else if !self.absent.contains(&slot) {
             self.absent.push(slot);
         }
+        if worker >= self.workers.len() {
+            self.workers.resize(worker + 1, Worker::default());
+        }
         self.workers[worker] = Worker {
             serving: Some(slot),
             since: now,
             precharge,
             preempted: false,
+            late: None,
         };
         Slice {
             group: slot,
@@ -297,8 +313,9 @@ impl Fair {
             serving,
             since,
             precharge,
+            late,
             ..
-        } = std::mem::take(&mut self.workers[worker]);
+        } = std::mem::take(self.workers.get_mut(worker)?);
         let slot = serving?;
         let given = now.since(since);
         let price = given.0.max(polls.saturating_mul(self.config.min_charge.0));
@@ -306,6 +323,7 @@ impl Fair {
         group.inflight = group.inflight.saturating_sub(precharge);
         group.running -= 1;
         group.since -= u128::from(since.0);
+        group.late -= u32::from(late == Some(Late::Computing));
         group.charge(Nanos(price));
         let (running, v) = (group.running, group.vruntime.v);
         self.top = self.top.max(v);
@@ -317,22 +335,6 @@ impl Fair {
         }
         if v > REBASE_AT {
             self.rebase();
-        }
-        Some(Charge { group: slot, given })
-    }
-
-    /// Charges a slice that is still running for its time so far: for whoever looks at long polls while they last.
-    /// The workers of this version do not; they charge a slice when it ends. None if the worker has no slice.
-    pub fn charge_running(&mut self, worker: usize, now: Nanos) -> Option<Charge> {
-        let slot = self.workers[worker].serving?;
-        let since = std::mem::replace(&mut self.workers[worker].since, now);
-        let given = now.since(since);
-        let group = &mut self.groups[slot.0 as usize];
-        group.since = group.since - u128::from(since.0) + u128::from(now.0);
-        group.charge(given);
-        self.top = self.top.max(group.vruntime.v);
-        if self.queue.contains(slot.0) {
-            self.requeue(slot);
         }
         Some(Charge { group: slot, given })
     }
@@ -366,9 +368,9 @@ impl Fair {
     /// The water level: workers, and the weights that share them, after every absent group that needs less
     /// than its part has taken what it needs. Groups that are queued, and `picked`, could use any number.
     fn level(&self, picked: Slot) -> (u64, u64) {
-        let mut level = (self.workers.len() as u64, self.working_weight);
+        let mut level = (self.capacity as u64, self.working_weight);
         loop {
-            let (mut workers, mut weights) = (self.workers.len() as u64, self.working_weight);
+            let (mut workers, mut weights) = (self.capacity as u64, self.working_weight);
             for &slot in &self.absent {
                 if slot != picked && self.is_satisfied(slot, level) {
                     workers = workers.saturating_sub(u64::from(self.group(slot).running));
