@@ -12,8 +12,10 @@
 //! permit is. What it decides, it asks [`sched`](crate::sched).
 
 pub mod account;
+pub mod blame;
 pub mod context;
 pub mod core;
+mod crew;
 mod ending;
 pub mod group;
 pub mod host;

@@ -14,6 +14,7 @@ use crate::sched;
 use crate::sql;
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What drives the workers.
@@ -40,6 +41,8 @@ pub struct Builder {
     clock: Clock,
     policy: sched::Config,
     record: bool,
+    long_poll: Duration,
+    spares: Option<usize>,
 }
 
 impl Default for Builder {
@@ -53,6 +56,8 @@ impl Default for Builder {
             clock: Clock::tsc(),
             policy: sched::Config::default(),
             record: false,
+            long_poll: LONG_POLL,
+            spares: None,
         }
     }
 }
@@ -115,6 +120,22 @@ impl Builder {
         self
     }
 
+    /// A poll longer than this is long: it is counted, and while others wait for it, it is charged as it goes on, put
+    /// down in [`Governor::long_polls`], and a spare thread serves the others. 100 µs and more; default: 5 ms.
+    pub fn long_poll_threshold(mut self, threshold: Duration) -> Builder {
+        self.long_poll = threshold;
+        self
+    }
+
+    /// How many threads may serve the other groups at once while workers are stuck in long polls; 0: none, a group
+    /// is felt by the others for as long as its longest poll. They are started when needed and end after some seconds
+    /// without work. Default: as many as workers on a multi-thread runtime, 0 on a current-thread one, where one
+    /// thread and a clock that can be paused are what was asked for.
+    pub fn spares(mut self, spares: usize) -> Builder {
+        self.spares = Some(spares);
+        self
+    }
+
     /// Starts the governor.
     ///
     /// # Errors
@@ -124,12 +145,28 @@ impl Builder {
     pub fn build(self) -> Result<Governor, Error> {
         let Host::Attached = self.host;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
         let workers = self.workers.unwrap_or_else(|| machine::workers(&runtime));
         if !(1..=MAX_WORKERS).contains(&workers) {
             return Err(Error::Invalid {
                 what: "workers",
                 value: workers.to_string(),
                 allowed: "1 to 4096",
+            });
+        }
+        if self.long_poll < LEAST_LONG_POLL {
+            return Err(Error::Invalid {
+                what: "long_poll_threshold",
+                value: format!("{:?}", self.long_poll),
+                allowed: "100 µs and more",
+            });
+        }
+        let spares = self.spares.unwrap_or(if threads { workers } else { 0 });
+        if spares > MAX_WORKERS {
+            return Err(Error::Invalid {
+                what: "spares",
+                value: spares.to_string(),
+                allowed: "0 to 4096",
             });
         }
         let memory_limit = self.memory_limit.map_or_else(machine::memory, Bytes);
@@ -147,17 +184,19 @@ impl Builder {
         let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
         catalog.apply_all(&statements, Origin::File)?;
 
-        let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
         let (core, crew) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
-            long_poll: LONG_POLL,
+            long_poll: Nanos(u64::try_from(self.long_poll.as_nanos()).unwrap_or(u64::MAX)),
             clock: self.clock,
             displace: threads,
             record: self.record,
-            watchdog: threads,
+            watchdog: threads || spares > 0,
+            spares,
+            hands_over: true,
         });
+        core.stand_in_on(&runtime);
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
         Ok(Governor::start(catalog, core, drivers, self.allow_override))
     }
@@ -167,8 +206,10 @@ impl Builder {
 const MAX_WORKERS: usize = 4096;
 /// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
 const QUANTUM: Nanos = Nanos::from_micros(100);
-/// A poll longer than this is counted as long.
-const LONG_POLL: Nanos = Nanos::from_millis(5);
+/// A poll longer than this is long, unless told otherwise.
+const LONG_POLL: Duration = Duration::from_millis(5);
+/// The watchdog looks at half of it; more often would cost more than it saves.
+const LEAST_LONG_POLL: Duration = Duration::from_micros(100);
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

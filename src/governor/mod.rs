@@ -304,6 +304,7 @@ impl Governor {
 
     /// Classifies, admits and spawns in one step. A refusal is the handle's error:
     /// [`JoinError::reason`](crate::exec::join::JoinError::reason) is [`KillReason::NotAdmitted`] then.
+    #[track_caller]
     pub fn spawn<F>(&self, attributes: &Attributes, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -323,6 +324,7 @@ impl Governor {
     /// # Errors
     ///
     /// [`Error::UnknownGroup`].
+    #[track_caller]
     pub fn spawn_in<F>(&self, group: &str, future: F) -> Result<JoinHandle<F::Output>, Error>
     where
         F: Future + Send + 'static,

@@ -11,7 +11,7 @@ use crate::exec::worker::Worker;
 use crate::sched::feedback::Stream;
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
@@ -42,6 +42,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) id: Id,
     pub(super) account: Arc<Account>,
     pub(super) flags: Flags,
+    /// Where it was spawned.
+    pub(super) place: &'static Location<'static>,
     /// When it became ready last.
     pub(super) queued_at: AtomicU64,
     /// Whether it belongs to a query: known here to spare the way to the account on every poll.
@@ -87,9 +89,10 @@ impl<S: ?Sized> Cell<S> {
     }
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.
-    pub(super) fn charge(&self, took: Nanos) -> Nanos {
+    /// `held`: how long it kept its worker.
+    pub(super) fn charge(&self, took: Nanos, held: Nanos) -> Nanos {
         if self.in_query {
-            return self.account.charge(took);
+            return self.account.charge(took, held, self.place);
         }
         // Only the worker that polls the task writes this.
         let cpu = self.cpu.load(Relaxed).saturating_add(took.0);
@@ -120,11 +123,15 @@ struct Join<T> {
 }
 
 impl<T> Cell<Outcome<T>> {
-    pub(super) fn new(account: Arc<Account>) -> Cell<Outcome<T>> {
+    pub(super) fn new(
+        account: Arc<Account>,
+        place: &'static Location<'static>,
+    ) -> Cell<Outcome<T>> {
         Cell {
             id: Id::next(),
             in_query: account.query().is_some(),
             account,
+            place,
             flags: Flags::new(),
             queued_at: AtomicU64::new(0),
             cpu: AtomicU64::new(0),

@@ -117,21 +117,26 @@ impl Worker {
             group.set_active();
             sched.fair.wake(group.slot, now, false);
         }
-        if self.serving.replace(false)
-            && let Some(charge) =
-                sched
-                    .fair
-                    .stop(self.index, now.since(self.lost.take()), self.polls.get())
-        {
-            sched.ledger.give(charge.group, charge.given);
+        if self.serving.replace(false) {
+            let late = sched.fair.is_late(self.index);
+            let end = now.since(self.lost.take());
+            if let Some(charge) = sched.fair.stop(self.index, end, self.polls.get()) {
+                sched.ledger.give(charge.group, charge.given);
+            }
+            if let Some(late) = late {
+                self.back_in_time(late);
+            }
         }
     }
 
     /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that
     /// ran dry while it is behind gets that look before another one is served, unless the last ones found nothing.
     pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
-        // What was not polled here has deferred nothing here.
-        let dry = self.dry.take() && self.polls.get() > 0 && !self.looked.get();
+        // What was not polled here has deferred nothing here; on a thread of the crew nothing is deferred.
+        let dry = self.dry.take()
+            && self.polls.get() > 0
+            && !self.looked.get()
+            && self.role.get().is_none();
         let group = self.group.borrow();
         let look = dry
             && group.as_ref().is_some_and(|group| {
@@ -178,7 +183,7 @@ impl Worker {
         discard: &mut Vec<Arc<Group>>,
     ) -> Next {
         loop {
-            let Some(slot) = sched.fair.first() else {
+            let Some(slot) = self.first(sched) else {
                 return Next::Nothing;
             };
             let Some(group) = self.group_at(sched, slot) else {

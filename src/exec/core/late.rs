@@ -1,0 +1,211 @@
+//! Finding the polls that take too long, and what follows: the group is charged up to now and blamed, and its worker's
+//! place is open for one that stands in.
+//!
+//! Mechanism; the watchdog's thread, but for the blame.
+
+use super::{Core, Seat};
+use crate::clock;
+use crate::exec::blame::{Blame, LongPoll};
+use crate::sched::fair::Late;
+use crate::unit::{Nanos, QueryId};
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// What the watchdog remembers of one seat from look to look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::exec) struct Eye {
+    /// When the poll began that was late at the last look.
+    poll: u64,
+    at: Nanos,
+    cpu: Option<Nanos>,
+    does: Option<Late>,
+}
+
+impl Eye {
+    /// What the poll that began at `poll` does, by what its thread used of its CPU since the last look.
+    fn judge(&mut self, poll: u64, now: Nanos, seat: &Seat) -> Late {
+        let thread = seat.thread.load(Relaxed);
+        let cpu = clock::cpu_of_thread(thread);
+        let last = std::mem::replace(
+            self,
+            Eye {
+                poll,
+                at: now,
+                cpu,
+                does: None,
+            },
+        );
+        let (mut does, passed) = (Late::Computing, now.since(last.at));
+        if last.poll == poll
+            && let (Some(before), Some(cpu)) = (last.cpu, cpu)
+        {
+            // A thread that used nothing may also wait for its turn on a busy machine: the kernel knows.
+            let idle = cpu.since(before).0 < passed.0 / 8;
+            if idle && !clock::wants_cpu(thread) {
+                does = Late::Blocked;
+            }
+        }
+        self.does = Some(does);
+        does
+    }
+}
+
+/// How many groups that waited a record names.
+const NAMED: usize = 8;
+
+impl Core {
+    /// A poll longer than this is long.
+    #[inline]
+    pub(in crate::exec) fn long_poll(&self) -> Nanos {
+        Nanos(self.long_poll.load(Relaxed))
+    }
+
+    /// Changes from when on a poll is long: at the watchdog's next look. At least 1 µs.
+    pub fn set_long_poll(&self, threshold: Nanos) {
+        self.long_poll.store(threshold.0.max(1_000), Relaxed);
+        self.watchdog().alarm();
+    }
+
+    /// Long polls that others had to wait for, the newest first: the last 256.
+    pub fn long_polls(&self) -> Vec<LongPoll> {
+        self.blames.read(self.clock().now())
+    }
+
+    /// Looks at every seat. True if a poll is late.
+    pub(in crate::exec) fn look_for_late(&self, eyes: &mut Vec<Eye>) -> bool {
+        let mut any = false;
+        for seat in self.all_seats() {
+            self.end_stale_blame(seat);
+            let (now, start) = (self.clock().now(), seat.poll_start.load(Relaxed));
+            let lost = seat.lost.load(Relaxed);
+            if lost || start == 0 || now.since(Nanos(start)) <= self.long_poll() {
+                continue;
+            }
+            if seat.index >= eyes.len() {
+                eyes.resize(seat.index + 1, Eye::default());
+            }
+            let does = eyes[seat.index].judge(start, now, seat);
+            any |= self.found_late(seat, start, now, does);
+        }
+        if any {
+            self.blame_for_waiting();
+            self.warm_up();
+            if self.crew.is_wanted() && !self.sleepers.any() {
+                self.summon();
+            }
+        }
+        any
+    }
+
+    fn found_late(&self, seat: &Seat, start: u64, now: Nanos, does: Late) -> bool {
+        let mut sched = self.sched.lock();
+        // It may have ended while we looked. If it ends now, its worker waits for this lock.
+        if seat.poll_start.load(Relaxed) != start {
+            return false;
+        }
+        let before = sched.fair.is_late(seat.index);
+        let Some(charge) = sched.fair.late(seat.index, now, does) else {
+            return false;
+        };
+        sched.ledger.give(charge.group, charge.given);
+        // Its slice ends with the poll, whatever time it takes, so that its worker is known to be back.
+        seat.preempt.store(true, Relaxed);
+        let before = before.map(Into::into);
+        self.crew.places.now_absent(before, Some(does.into()));
+        drop(sched);
+        if before.is_none() {
+            self.crew.count_late();
+        }
+        if does == Late::Blocked
+            && let Some(blame) = &*seat.blame.lock()
+        {
+            blame.is_blocked();
+        }
+        true
+    }
+
+    /// Begins a record of every late poll that has none, if anybody waits.
+    pub(in crate::exec) fn blame_for_waiting(&self) {
+        let (now, limit) = (self.clock().now(), self.long_poll());
+        let unblamed = |seat: &&Arc<CachePadded<Seat>>| {
+            is_late(seat, now, limit) && seat.blame.lock().is_none()
+        };
+        let late: Vec<_> = self.all_seats().filter(unblamed).collect();
+        if late.is_empty() {
+            return;
+        }
+        let groups = self.groups();
+        let mut waited: Vec<(String, usize)> = groups
+            .iter()
+            .map(|group| {
+                (
+                    group.name().to_owned(),
+                    group.ready() + self.hands(group.uid).1,
+                )
+            })
+            .filter(|&(_, tasks)| tasks > 0)
+            .collect();
+        if waited.is_empty() || self.sleepers.any() {
+            return;
+        }
+        waited.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        waited.truncate(NAMED);
+        for seat in late {
+            let serving = seat.serving.load(Relaxed);
+            let Some(group) = groups.iter().find(|group| group.uid + 1 == serving) else {
+                continue;
+            };
+            let blame = Arc::new(Blame::new(
+                group.name().to_owned(),
+                query_of(seat.inbox.stream()),
+                seat.place.load(),
+                Nanos(seat.poll_start.load(Relaxed)),
+                waited.clone(),
+            ));
+            *seat.blame.lock() = Some(blame.clone());
+            self.blames.add(blame);
+        }
+    }
+
+    /// A record that was begun when its poll had just ended.
+    fn end_stale_blame(&self, seat: &Seat) {
+        let mut blame = seat.blame.lock();
+        let began = seat.poll_start.load(Relaxed);
+        if let Some(stale) = blame.take_if(|blame| blame.began.0 != began) {
+            stale.end(stale.began.plus(self.long_poll()));
+        }
+    }
+
+    /// Lets one stand in for ever for a worker that will never come back from its poll; the watchdog lets others take
+    /// what it holds. False, and nothing happens, if that was done for as many workers already as there are.
+    pub fn replace_worker(&self, index: usize) -> bool {
+        let now = self.clock().now();
+        let mut sched = self.sched.lock();
+        let before = sched.fair.is_late(index);
+        if !self.crew.places.lose(before.map(Into::into)) {
+            return false;
+        }
+        if let Some(charge) = sched.fair.stop(index, now, 1) {
+            sched.ledger.give(charge.group, charge.given);
+        }
+        self.publish(&sched);
+        drop(sched);
+        if let Some(seat) = self.seat(index) {
+            seat.lost.store(true, SeqCst);
+        }
+        self.watchdog().alarm();
+        self.notify();
+        true
+    }
+}
+
+fn is_late(seat: &Seat, now: Nanos, limit: Nanos) -> bool {
+    let start = seat.poll_start.load(Relaxed);
+    start != 0 && now.since(Nanos(start)) > limit
+}
+
+/// The query whose stream has this number: see `Account::stream`.
+fn query_of(stream: u64) -> Option<QueryId> {
+    (stream & 1 == 1 && stream != super::NOBODY).then_some(QueryId(stream >> 1))
+}
