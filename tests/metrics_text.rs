@@ -2,7 +2,7 @@
 
 mod support;
 
-use quotient::exec::stats::{GroupUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage};
+use quotient::exec::stats::{CrewUsage, GroupUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage};
 use quotient::metrics::names::{self, Kind};
 use quotient::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, QueryOutcomes, Snapshot,
@@ -88,6 +88,11 @@ fn small() -> Snapshot {
                 polls_fair: 0,
             },
         ],
+        crew: CrewUsage {
+            serving: 1,
+            started: 5,
+            late_polls: 9,
+        },
         unclassified: 3,
         unmanaged_cpu: Nanos(1),
         catalog_version: 12,

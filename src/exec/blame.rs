@@ -3,9 +3,11 @@
 //! Mechanism; the watchdog and the crew's threads begin a record, the worker ends it, any thread reads. Nothing here
 //! is on the path of a poll that is not long.
 
+use crate::event;
 use crate::unit::{Nanos, QueryId};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -64,6 +66,11 @@ impl Blame {
         }
     }
 
+    /// For the operator's log.
+    pub(super) fn tell(&self) {
+        event::long_poll(&self.group, self.query, &self);
+    }
+
     pub(super) fn end(&self, now: Nanos) {
         self.lasted.store(now.since(self.began).0.max(1), Relaxed);
     }
@@ -84,6 +91,21 @@ impl Blame {
             blocked: self.blocked.load(Relaxed),
             waited: self.waited.clone(),
         }
+    }
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some(place) => write!(f, "long poll of a task spawned at {place}")?,
+            None => write!(f, "long poll")?,
+        }
+        let groups = self
+            .waited
+            .iter()
+            .map(|(group, tasks)| format!("{group} ({tasks})"));
+        let groups: Vec<String> = groups.collect();
+        write!(f, "; ready tasks wait: {}", groups.join(", "))
     }
 }
 

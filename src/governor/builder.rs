@@ -198,7 +198,13 @@ impl Builder {
         });
         core.stand_in_on(&runtime);
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
-        Ok(Governor::start(catalog, core, drivers, self.allow_override))
+        Ok(Governor::start(
+            catalog,
+            core,
+            runtime,
+            drivers,
+            self.allow_override,
+        ))
     }
 }
 

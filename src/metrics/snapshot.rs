@@ -3,7 +3,7 @@
 //! Pure. The governor fills it from the counters of the stages whenever somebody asks; nothing here is
 //! touched on spawn or poll. All counters are totals since the process began.
 
-use crate::exec::stats::{GroupUsage, TimeHistogram, WorkerUsage};
+use crate::exec::stats::{CrewUsage, GroupUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,8 @@ pub struct Snapshot {
     pub groups: Vec<GroupRow>,
     /// One entry per worker, in the workers' order.
     pub workers: Vec<WorkerUsage>,
+    /// The threads that stand in for workers in long polls.
+    pub crew: CrewUsage,
     /// Requests that matched no classifier.
     pub unclassified: u64,
     /// CPU time that nobody was charged for; see [`unmanaged`].

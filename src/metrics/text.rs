@@ -27,6 +27,11 @@ pub fn render(snapshot: &Snapshot) -> String {
     page.family(&names::UNCLASSIFIED)
         .line(&[], snapshot.unclassified);
     workers(&mut page, snapshot);
+    page.family(&names::SPARES).line(&[], snapshot.crew.serving);
+    page.family(&names::SPARES_STARTED)
+        .line(&[], snapshot.crew.started);
+    page.family(&names::OVERRUNS)
+        .line(&[], snapshot.crew.late_polls);
     page.family(&names::UNMANAGED_CPU)
         .line(&[], Seconds(snapshot.unmanaged_cpu));
     page.family(&names::CATALOG_VERSION)

@@ -164,6 +164,7 @@ impl Core {
                 waited.clone(),
             ));
             *seat.blame.lock() = Some(blame.clone());
+            blame.tell();
             self.blames.add(blame);
         }
     }

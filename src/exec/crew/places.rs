@@ -20,8 +20,6 @@ pub(in crate::exec) enum Absence {
     Blocked,
     /// It said that it would not be back soon: `block_in_place`.
     Aside,
-    /// It will never be back.
-    Lost,
 }
 
 /// What a stand-in may serve.
@@ -73,7 +71,6 @@ impl State {
             Absence::Late => &mut self.late,
             Absence::Blocked => &mut self.blocked,
             Absence::Aside => &mut self.aside,
-            Absence::Lost => &mut self.lost,
         }
     }
 

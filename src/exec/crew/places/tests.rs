@@ -20,7 +20,6 @@ fn a_late_worker_wants_a_spare_and_one_that_is_not_there_a_full_stand_in() {
         (Absence::Late, Role::Spare),
         (Absence::Blocked, Role::Full),
         (Absence::Aside, Role::Full),
-        (Absence::Lost, Role::Full),
     ];
     for (why, role) in cases {
         let places = places(2, 2, 2);
