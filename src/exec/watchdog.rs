@@ -7,7 +7,7 @@
 //! finds the polls that take too long as well; see `core/late.rs`. It
 //! ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they are gone.
 
-use super::core::{Core, Eye, Marks};
+use super::core::{Core, Marks, Outlook, Sight};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{OnceLock, Weak};
 use std::thread::{self, Thread};
@@ -76,7 +76,7 @@ impl Watchdog {
 #[derive(Default)]
 struct Memory {
     marks: Marks,
-    eyes: Vec<Eye>,
+    sight: Sight,
     /// So many looks to come are at short intervals.
     alert: u32,
 }
@@ -85,8 +85,8 @@ impl Memory {
     /// Looks around; how long to wait until the next look, after a pause of `last`.
     fn look(&mut self, core: &Core, last: Duration) -> Duration {
         let alarmed = &core.watchdog().alarmed;
-        let late = core.look_for_late(&mut self.eyes);
-        if late || (self.alert == 0 && alarmed.load(SeqCst)) {
+        let outlook = core.look_for_late(&mut self.sight);
+        if outlook == Outlook::Late || (self.alert == 0 && alarmed.load(SeqCst)) {
             self.alert = ALERT;
         } else if self.alert > 0 {
             self.alert -= 1;
@@ -96,7 +96,7 @@ impl Memory {
             }
         }
         let found = core.expose_stuck(&mut self.marks);
-        if self.alert > 0 {
+        if self.alert > 0 || outlook == Outlook::Uneasy {
             Duration::from(core.long_poll())
                 .div_f64(2.0)
                 .clamp(FAST, TICK)

@@ -3,8 +3,8 @@
 //!
 //! Mechanism; the watchdog's thread, but for the blame.
 
+use super::sight::{Look, Sight};
 use super::{Core, Seat};
-use crate::clock;
 use crate::exec::blame::{Blame, LongPoll};
 use crate::sched::fair::Late;
 use crate::unit::{Nanos, QueryId};
@@ -12,43 +12,14 @@ use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-/// What the watchdog remembers of one seat from look to look.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::exec) struct Eye {
-    /// When the poll began that was late at the last look.
-    poll: u64,
-    at: Nanos,
-    cpu: Option<Nanos>,
-    does: Option<Late>,
-}
-
-impl Eye {
-    /// What the poll that began at `poll` does, by what its thread used of its CPU since the last look.
-    fn judge(&mut self, poll: u64, now: Nanos, seat: &Seat) -> Late {
-        let thread = seat.thread.load(Relaxed);
-        let cpu = clock::cpu_of_thread(thread);
-        let last = std::mem::replace(
-            self,
-            Eye {
-                poll,
-                at: now,
-                cpu,
-                does: None,
-            },
-        );
-        let (mut does, passed) = (Late::Computing, now.since(last.at));
-        if last.poll == poll
-            && let (Some(before), Some(cpu)) = (last.cpu, cpu)
-        {
-            // A thread that used nothing may also wait for its turn on a busy machine: the kernel knows.
-            let idle = cpu.since(before).0 < passed.0 / 8;
-            if idle && !clock::wants_cpu(thread) {
-                does = Late::Blocked;
-            }
-        }
-        self.does = Some(does);
-        does
-    }
+/// How pressing the watchdog's next look is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::exec) enum Outlook {
+    Quiet,
+    /// A poll goes on for long, and it is not known yet whether that is its own doing.
+    Uneasy,
+    /// A poll is late.
+    Late,
 }
 
 /// How many groups that waited a record names.
@@ -72,52 +43,56 @@ impl Core {
         self.blames.read(self.clock().now())
     }
 
-    /// Looks at every seat. True if a poll is late.
-    pub(in crate::exec) fn look_for_late(&self, eyes: &mut Vec<Eye>) -> bool {
-        let mut any = false;
+    /// Looks at every seat. How pressing the next look is.
+    pub(in crate::exec) fn look_for_late(&self, sight: &mut Sight) -> Outlook {
+        let mut outlook = Outlook::Quiet;
+        sight.begin();
         for seat in self.all_seats() {
             self.end_stale_blame(seat);
             let (now, start) = (self.clock().now(), seat.poll_start.load(Relaxed));
-            let lost = seat.lost.load(Relaxed);
-            if lost || start == 0 || now.since(Nanos(start)) <= self.long_poll() {
+            let look = sight.look(seat, start, now, self.clock().is_live());
+            let Some(look) = look.filter(|_| !seat.lost.load(Relaxed)) else {
                 continue;
+            };
+            if look.own > self.long_poll() && self.found_late(seat, start, look) {
+                outlook = Outlook::Late;
+            } else if now.since(Nanos(start)) > self.long_poll() {
+                outlook = outlook.max(Outlook::Uneasy);
             }
-            if seat.index >= eyes.len() {
-                eyes.resize(seat.index + 1, Eye::default());
-            }
-            let does = eyes[seat.index].judge(start, now, seat);
-            any |= self.found_late(seat, start, now, does);
         }
-        if any {
+        if outlook == Outlook::Late {
             self.blame_for_waiting();
             self.warm_up();
             if self.crew.is_wanted() && !self.sleepers.any() {
                 self.summon();
             }
         }
-        any
+        outlook
     }
 
-    fn found_late(&self, seat: &Seat, start: u64, now: Nanos, does: Late) -> bool {
+    fn found_late(&self, seat: &Seat, start: u64, look: Look) -> bool {
         let mut sched = self.sched.lock();
         // It may have ended while we looked. If it ends now, its worker waits for this lock.
         if seat.poll_start.load(Relaxed) != start {
             return false;
         }
         let before = sched.fair.is_late(seat.index);
-        let Some(charge) = sched.fair.late(seat.index, now, does) else {
+        let until = Nanos(start).plus(look.own);
+        let Some(charge) = sched.fair.late(seat.index, until, look.does) else {
             return false;
         };
         sched.ledger.give(charge.group, charge.given);
         // Its slice ends with the poll, whatever time it takes, so that its worker is known to be back.
         seat.preempt.store(true, Relaxed);
+        seat.late.store(true, Relaxed);
         let before = before.map(Into::into);
-        self.crew.places.now_absent(before, Some(does.into()));
+        let now = Some(look.does.into());
+        self.crew.places.now_absent(before, now);
         drop(sched);
         if before.is_none() {
             self.crew.count_late();
         }
-        if does == Late::Blocked
+        if look.does == Late::Blocked
             && let Some(blame) = &*seat.blame.lock()
         {
             blame.is_blocked();
@@ -127,10 +102,8 @@ impl Core {
 
     /// Begins a record of every late poll that has none, if anybody waits.
     pub(in crate::exec) fn blame_for_waiting(&self) {
-        let (now, limit) = (self.clock().now(), self.long_poll());
-        let unblamed = |seat: &&Arc<CachePadded<Seat>>| {
-            is_late(seat, now, limit) && seat.blame.lock().is_none()
-        };
+        let unblamed =
+            |seat: &&Arc<CachePadded<Seat>>| seat.late.load(Relaxed) && seat.blame.lock().is_none();
         let late: Vec<_> = self.all_seats().filter(unblamed).collect();
         if late.is_empty() {
             return;
@@ -199,11 +172,6 @@ impl Core {
         self.notify();
         true
     }
-}
-
-fn is_late(seat: &Seat, now: Nanos, limit: Nanos) -> bool {
-    let start = seat.poll_start.load(Relaxed);
-    start != 0 && now.since(Nanos(start)) > limit
 }
 
 /// The query whose stream has this number: see `Account::stream`.

@@ -7,12 +7,14 @@ mod inbox;
 mod late;
 mod report;
 mod seat;
+mod sight;
 mod stuck;
 mod wake;
 
 pub(super) use inbox::NOBODY;
-pub(super) use late::Eye;
+pub(super) use late::Outlook;
 pub(super) use seat::Seat;
+pub(super) use sight::Sight;
 pub(super) use stuck::Marks;
 
 use crate::clock::Clock;

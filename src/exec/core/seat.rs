@@ -41,6 +41,8 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) ending: AtomicBool,
     /// Its worker has stepped aside: it runs something that may take long, and holds nothing.
     pub(in crate::exec) aside: AtomicBool,
+    /// Its poll was found to be late, and its slice has not ended yet.
+    pub(in crate::exec) late: AtomicBool,
     /// Its worker will never come back from its poll.
     pub(in crate::exec) lost: AtomicBool,
     /// Its host has not driven it for long: see `Core::expose_stuck`.
@@ -84,6 +86,7 @@ impl Seat {
             preempt: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             aside: AtomicBool::new(false),
+            late: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             held_up: AtomicBool::new(false),
             place: AtomicCell::new(None),

@@ -72,6 +72,7 @@ impl Worker {
     /// The slice has ended whose poll was found to be late: the worker is back.
     #[cold]
     pub(super) fn back_in_time(&self, late: Late) {
+        self.seat.late.store(false, Relaxed);
         self.core.crew.places.now_absent(Some(late.into()), None);
         if let Some(blame) = self.seat.blame.lock().take() {
             blame.end(self.now.get());
