@@ -9,13 +9,20 @@ use live::{compute, eventually_blocking, multi_thread, named, watched};
 use quotient::{Governor, Host};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const SQL: &str = "CREATE RESOURCE GROUP g WITH ('cpu_core_limit'='1');
                    CREATE RESOURCE GROUP other WITH ('cpu_core_limit'='1');";
+
+/// Held by tests that measure: one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn owned(workers: usize) -> Governor {
     let builder = Governor::builder().host(Host::Owned).init_sql(SQL);
@@ -170,7 +177,7 @@ async fn spend_the_budget() {
 
 #[test]
 fn shares_are_exact_with_tokios_own_yield_now() {
-    let _watched = watched("shares");
+    let (_alone, _watched) = (alone(), watched("shares"));
     let mut report = String::new();
     for workers in [1, 2] {
         for (weights, tasks) in [(vec![2, 1], 4), (vec![2, 1], 32), (vec![1, 3, 4], 4)] {
@@ -202,7 +209,7 @@ fn judge(workers: usize, weights: &[u64], charged: &[f64]) -> String {
 #[test]
 fn timers_and_io_go_on_while_every_worker_is_in_a_long_poll() {
     const LONG: Duration = Duration::from_millis(100);
-    let _watched = watched("long polls");
+    let (_alone, _watched) = (alone(), watched("long polls"));
     for workers in [1, 2] {
         let governor = owned(workers);
         let stop = Arc::new(AtomicBool::new(false));
@@ -239,7 +246,7 @@ fn timers_and_io_go_on_while_every_worker_is_in_a_long_poll() {
 
 #[test]
 fn raw_tokio_tasks_have_their_turns_beside_busy_groups() {
-    let _watched = watched("raw tasks");
+    let (_alone, _watched) = (alone(), watched("raw tasks"));
     for workers in [1, 2] {
         let governor = owned(workers);
         let stop = Arc::new(AtomicBool::new(false));

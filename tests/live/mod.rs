@@ -73,6 +73,11 @@ pub fn current_thread() -> Runtime {
         .unwrap()
 }
 
+/// Those of them on which as many tasks as there are workers run at once.
+pub fn grounds_with_threads(workers: usize) -> [Ground; 2] {
+    [Ground::Tokio(multi_thread(workers)), Ground::owned()]
+}
+
 /// A governor on this runtime or host, after these statements.
 pub fn governor(ground: &impl Build, workers: usize, sql: &str) -> Governor {
     ground.build(Governor::builder().workers(workers).init_sql(sql))

@@ -5,6 +5,7 @@
 //! once. The cooperative budget holds and a nested `block_on` panics, as on a thread of tokio's.
 
 use super::engine::{Engine, Present};
+use crate::event;
 use crate::exec::join::Cause;
 use crate::exec::worker::{Exit, Worker};
 use crate::unit::Nanos;
@@ -54,7 +55,9 @@ impl Crewman {
     /// called, costs this worker; the last one ends all tasks.
     pub(super) fn work(mut self) {
         self.awake_since = self.now();
-        let _ = catch_unwind(AssertUnwindSafe(|| self.run()));
+        if catch_unwind(AssertUnwindSafe(|| self.run())).is_err() {
+            event::worker_lost(self.worker.index());
+        }
     }
 
     fn run(&mut self) {

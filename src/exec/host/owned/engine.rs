@@ -8,6 +8,7 @@ use super::driver::Driver;
 use crate::exec::core::Core;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -187,9 +188,10 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // The last reference may be let go of inside another runtime, where a plain drop panics since it may block.
+        // The last reference may be let go of inside another runtime, where a plain drop panics since it may block. And
+        // a runtime whose driver broke panics in any case.
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            let _ = catch_unwind(AssertUnwindSafe(|| runtime.shutdown_background()));
         }
     }
 }
