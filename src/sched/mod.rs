@@ -8,12 +8,14 @@
 //! - level 1, [`fair`]: which *group* a free worker serves next: the one with the least vruntime;
 //! - level 2, [`feedback`]: which *tasks* of that group, by the age of their query.
 //!
-//! Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number.
+//! [`quota`] keeps a group with a hard cap from the workers while it has had enough; reservations are a part of
+//! level 1. Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number.
 
 pub mod entitle;
 pub mod fair;
 pub mod feedback;
 mod heap;
+pub mod quota;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod trace;

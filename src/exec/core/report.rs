@@ -6,7 +6,7 @@ use super::{Core, Sched};
 use crate::exec::group::Group;
 use crate::exec::stats::WorkerUsage;
 use crate::sched::entitle::{Demand, Fairness};
-use crate::unit::Nanos;
+use crate::unit::{Cores, Nanos};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -36,12 +36,14 @@ impl Core {
                 continue;
             };
             let (running, held) = self.hands(group.uid);
-            let cores = (running + held + group.ready()).clamp(1, self.workers()) as f64;
+            let tasks = (running + held + group.ready()).clamp(1, self.workers()) as f64;
+            let cap = sched.fair.cap(slot).map_or(f64::INFINITY, Cores::as_f64);
             demands.push((
                 slot,
                 Demand {
                     weight: sched.fair.weight(slot).get(),
-                    cores,
+                    cores: tasks.min(cap),
+                    reserved: f64::from(sched.fair.reserved(slot)),
                 },
             ));
             discard.push(group);
