@@ -21,7 +21,7 @@ pub mod sim;
 pub mod trace;
 mod weight;
 
-use crate::unit::Nanos;
+use crate::unit::{Cores, Nanos, Weight};
 
 /// The constants of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,17 @@ impl Default for Config {
             level_base: Nanos::from_millis(200),
         }
     }
+}
+
+/// What a group may have of the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Its part of the worker time among groups that have work.
+    pub weight: Weight,
+    /// Workers that it has before others while it has work.
+    pub reserved: u32,
+    /// The most that it may have, on average over [`Config::period`]; `None` = no cap.
+    pub cap: Option<Cores>,
 }
 
 /// The most tasks that a worker takes from its group at once, however short their polls.

@@ -46,17 +46,18 @@ impl Fair {
         self.dry.peek().map(|(due, _)| Nanos(due))
     }
 
-    /// Lets groups back in whose quotas have opened by now. True if there were any.
-    pub fn refill(&mut self, now: Nanos) -> bool {
-        let mut any = false;
+    /// Lets a group back in whose quota has opened by now, and names it. Call it until it names none.
+    pub fn refill(&mut self, now: Nanos) -> Option<Slot> {
         while let Some((due, member)) = self.dry.peek()
             && due <= now.0
         {
-            let slot = Slot(member);
-            self.reconsider(slot, now);
-            any |= !self.dry.contains(member);
+            // One that ran on meanwhile, and has spent more, gets a later date.
+            self.reconsider(Slot(member), now);
+            if !self.dry.contains(member) {
+                return Some(Slot(member));
+            }
         }
-        any
+        None
     }
 
     /// The length of a slice that begins now.

@@ -60,7 +60,7 @@ impl Sim {
     /// A quota may have opened.
     pub(super) fn opens(&mut self) {
         self.opens = None;
-        if self.fair.refill(self.now) {
+        while self.fair.refill(self.now).is_some() {
             self.call_for_queued();
         }
     }

@@ -224,7 +224,7 @@ impl Sim {
     /// Chooses a group and fills the ring. False: there was nothing, and the worker sleeps.
     fn begin_slice(&mut self, worker: usize) -> bool {
         self.workers[worker].give_way = false;
-        self.fair.refill(self.now);
+        while self.fair.refill(self.now).is_some() {}
         loop {
             let Some(slot) = self.fair.first() else {
                 if let Some(hand) = self.workers[worker].kept.take() {

@@ -71,7 +71,7 @@ pub enum Answer {
     Unit,
     /// Yes or no.
     Flag(bool),
-    /// A group, of [`Fair::add`] and [`Fair::first`].
+    /// A group, of [`Fair::add`], [`Fair::first`] and [`Fair::refill`].
     Group(Option<Slot>),
     /// The worker that has to give way.
     Preempt(Option<usize>),
@@ -159,7 +159,7 @@ fn apply(fair: &mut Fair, op: Op) -> Answer {
             fair.set_cap(slot, cap, now);
             Answer::Unit
         }
-        Op::Refill { now } => Answer::Flag(fair.refill(now)),
+        Op::Refill { now } => Answer::Group(fair.refill(now)),
         Op::GiveWay { now } => Answer::Preempt(fair.give_way(now)),
     }
 }

@@ -129,13 +129,13 @@ impl Recorder {
 
     /// See [`Fair::refill`]. Not recorded where it is too early to do anything.
     #[inline]
-    pub fn refill(&mut self, now: Nanos) -> bool {
+    pub fn refill(&mut self, now: Nanos) -> Option<Slot> {
         if self.fair.next_refill().is_none_or(|due| due > now) {
-            return false;
+            return None;
         }
-        let any = self.fair.refill(now);
-        self.note(Op::Refill { now }, Answer::Flag(any));
-        any
+        let opened = self.fair.refill(now);
+        self.note(Op::Refill { now }, Answer::Group(opened));
+        opened
     }
 
     /// See [`Fair::give_way`]. Not recorded where nothing is reserved.

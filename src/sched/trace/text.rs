@@ -177,7 +177,8 @@ fn call(line: &str) -> Option<(Op, Answer)> {
         }
         "refill" => {
             let now = Nanos(next(words)?);
-            (Op::Refill { now }, Answer::Flag(next(told)?))
+            let opened = if none { None } else { Some(slot(told)?) };
+            (Op::Refill { now }, Answer::Group(opened))
         }
         "give_way" => {
             let now = Nanos(next(words)?);
