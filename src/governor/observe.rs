@@ -136,6 +136,7 @@ fn at_rest(mut row: GroupRow) -> GroupRow {
         tasks_running: 0,
         tasks_queued: 0,
         tasks_waiting: 0,
+        reserved: 0,
         lag_ns: 0,
         share: 0.0,
         entitled: 0.0,

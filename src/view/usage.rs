@@ -10,11 +10,12 @@ use crate::unit::GroupId;
 /// One column: its name, which carries the unit, its type, and its cell.
 type Usage = (&'static str, Type, fn(GroupId, &GroupRow) -> Value);
 
-const COLUMNS: [Usage; 9] = [
+const COLUMNS: [Usage; 10] = [
     ("name", Type::Text, |_, row| row.name.as_str().into()),
     ("id", Type::Int, |id, _| id.0.into()),
     ("running", Type::Int, |_, row| row.queries_running.into()),
     ("queued", Type::Int, |_, row| row.queries_queued.into()),
+    ("reserved", Type::Int, |_, row| row.usage.reserved.into()),
     ("cpu_seconds", Type::Float, |_, row| {
         let usage = &row.usage;
         usage.cpu_poll.plus(usage.cpu_drop).as_secs_f64().into()
@@ -67,6 +68,7 @@ mod tests {
             usage: GroupUsage {
                 cpu_poll: Nanos::from_millis(1_400),
                 cpu_drop: Nanos::from_millis(100),
+                reserved: 4,
                 share: 0.25,
                 entitled: 0.5,
                 lag_ns: -2_500_000,
@@ -79,9 +81,9 @@ mod tests {
         };
         let output = table([(GroupId(10_001), &row)]);
         let expected = [
-            "name | id    | running | queued | cpu_seconds | cpu_share | entitled_share | lag_ms | tasks",
-            "-----+-------+---------+--------+-------------+-----------+----------------+--------+------",
-            "etl  | 10001 |       2 |      3 |         1.5 |      0.25 |            0.5 |   -2.5 |   111",
+            "name | id    | running | queued | reserved | cpu_seconds | cpu_share | entitled_share | lag_ms | tasks",
+            "-----+-------+---------+--------+----------+-------------+-----------+----------------+--------+------",
+            "etl  | 10001 |       2 |      3 |        4 |         1.5 |      0.25 |            0.5 |   -2.5 |   111",
             "(1 row)",
         ];
         assert_eq!(output.to_string().lines().collect::<Vec<_>>(), expected);
