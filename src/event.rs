@@ -26,6 +26,8 @@ pub enum Kind {
     Kill,
     /// Others wait for a poll that takes too long.
     LongPoll,
+    /// A worker's own thread broke.
+    WorkerLost,
 }
 
 impl fmt::Display for Kind {
@@ -33,6 +35,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::Kill => "kill",
             Kind::LongPoll => "long_poll",
+            Kind::WorkerLost => "worker_lost",
         })
     }
 }
@@ -45,6 +48,12 @@ pub fn kill(group: &str, query: QueryId, why: &dyn fmt::Display) {
 /// Others wait for a poll of this group that takes too long: `what` says of whose task, and who waits.
 pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
     tell(Kind::LongPoll, group, query, what);
+}
+
+/// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.
+pub fn worker_lost(worker: usize) {
+    let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
+    tell(Kind::WorkerLost, "", None, &what);
 }
 
 #[cfg(feature = "tracing")]

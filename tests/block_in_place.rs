@@ -45,7 +45,7 @@ fn all_workers_may_wait_in_it_for_tasks_that_they_spawn() {
         assert_eq!(runtime.block_on(parent).unwrap(), i + 1);
     }
     eventually_blocking("all that stood in are gone", || {
-        governor.metrics().crew.serving == 0
+        governor.metrics().spares.serving == 0
     });
 }
 
@@ -159,7 +159,9 @@ fn a_panic_inside_is_the_tasks_and_its_worker_is_back() {
     }
     let job = governor.spawn_in("other", async { 4 }).unwrap();
     assert_eq!(runtime.block_on(job).unwrap(), 4);
-    eventually_blocking("nobody stands in", || governor.metrics().crew.serving == 0);
+    eventually_blocking("nobody stands in", || {
+        governor.metrics().spares.serving == 0
+    });
 }
 
 #[test]
@@ -288,5 +290,7 @@ fn many_short_sections_change_no_account() {
             assert_eq!(live::spawned(&governor, group) as usize, TASKS / 2 * 31);
         }
     });
-    eventually_blocking("nobody stands in", || governor.metrics().crew.serving == 0);
+    eventually_blocking("nobody stands in", || {
+        governor.metrics().spares.serving == 0
+    });
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use quotient::exec::stats::{CrewUsage, GroupUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage};
+use quotient::exec::stats::{GroupUsage, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage};
 use quotient::metrics::names::{self, Kind};
 use quotient::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, QueryOutcomes, Snapshot,
@@ -41,6 +41,8 @@ fn bi() -> GroupRow {
                 Nanos(400_000_000_001),
             ),
             poll_duration: histogram(&[(1, 42)], Nanos::from_micros(1_600)),
+            throttled: Nanos::from_millis(250),
+            reserved: 2,
             lag_ns: -2_500_000,
             share: 0.625,
             entitled: 2.0 / 3.0,
@@ -88,7 +90,7 @@ fn small() -> Snapshot {
                 polls_fair: 0,
             },
         ],
-        crew: CrewUsage {
+        spares: SpareUsage {
             serving: 1,
             started: 5,
             late_polls: 9,

@@ -156,11 +156,13 @@ fn a_long_poll_is_put_down_with_its_place_its_query_and_who_waited() {
     });
     let metrics = governor.metrics();
     assert!(
-        metrics.crew.late_polls >= 1 && metrics.crew.started >= 1,
+        metrics.spares.late_polls >= 1 && metrics.spares.started >= 1,
         "{:?}",
-        metrics.crew
+        metrics.spares
     );
-    eventually_blocking("the spares retire", || governor.metrics().crew.serving == 0);
+    eventually_blocking("the spares retire", || {
+        governor.metrics().spares.serving == 0
+    });
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn timers_sockets_and_spawns_work_in_tasks_that_a_spare_polls() {
     };
     let job = governor.spawn_in("small", echo).unwrap();
     assert_eq!(runtime.block_on(job).unwrap(), 7);
-    assert!(governor.metrics().crew.started > 0);
+    assert!(governor.metrics().spares.started > 0);
     hogs.stop();
 }
 
@@ -258,7 +260,7 @@ fn a_current_thread_host_has_no_spares_unless_asked_for() {
         });
         // Without, it depends on who is first; the number of threads does not.
         assert!(order || !asked);
-        assert_eq!(governor.metrics().crew.started > 0, asked);
+        assert_eq!(governor.metrics().spares.started > 0, asked);
     }
 }
 
@@ -294,7 +296,9 @@ fn work_that_comes_from_everywhere_while_polls_are_long_is_never_stranded() {
     for thread in threads {
         thread.join().unwrap();
     }
-    println!("{:?}", governor.metrics().crew);
+    println!("{:?}", governor.metrics().spares);
     hogs.stop();
-    eventually_blocking("the spares retire", || governor.metrics().crew.serving == 0);
+    eventually_blocking("the spares retire", || {
+        governor.metrics().spares.serving == 0
+    });
 }

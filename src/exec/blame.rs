@@ -1,6 +1,6 @@
 //! Long polls that others had to wait for: who, from where, for how long, and who waited.
 //!
-//! Mechanism; the watchdog and the crew's threads begin a record, the worker ends it, any thread reads. Nothing here
+//! Mechanism; the watchdog and spare threads begin a record, the worker ends it, any thread reads. Nothing here
 //! is on the path of a poll that is not long.
 
 use crate::event;

@@ -12,16 +12,17 @@
 //! permit is. What it decides, it asks [`sched`](crate::sched).
 
 pub mod account;
+mod alarm;
 pub mod blame;
 pub mod context;
 pub mod core;
-mod crew;
 mod ending;
 pub mod group;
 pub mod host;
 mod incoming;
 pub mod join;
 mod sleepers;
+mod spares;
 pub mod stats;
 mod tally;
 pub mod task;

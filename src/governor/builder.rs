@@ -8,12 +8,13 @@ use crate::catalog::{Catalog, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
-use crate::exec::host::attached;
+use crate::exec::host;
 use crate::query::KillReason;
 use crate::sched;
 use crate::sql;
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -25,6 +26,10 @@ pub enum Host {
     /// changes; I/O and timers are native.
     #[default]
     Attached,
+    /// Threads of the governor's own, which also drive a tokio runtime for I/O, timers and raw tokio tasks. Built
+    /// anywhere, in plain `fn main` too; [`Governor::block_on`] is the way in. Shares are exact whatever way tasks
+    /// give way, and I/O goes on while every worker is in a long poll.
+    Owned,
 }
 
 /// Whether a request may name its group.
@@ -43,6 +48,7 @@ pub struct Builder {
     record: bool,
     long_poll: Duration,
     spares: Option<usize>,
+    pinned: bool,
 }
 
 impl Default for Builder {
@@ -58,6 +64,7 @@ impl Default for Builder {
             record: false,
             long_poll: LONG_POLL,
             spares: None,
+            pinned: false,
         }
     }
 }
@@ -69,7 +76,8 @@ impl Builder {
         self
     }
 
-    /// How many tasks may be polled at once, at least 1. Default: the runtime's workers.
+    /// How many tasks may be polled at once, at least 1. Default: the runtime's workers; for [`Host::Owned`] the
+    /// CPUs that the process may use.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
         self
@@ -136,17 +144,31 @@ impl Builder {
         self
     }
 
+    /// Whether each worker of [`Host::Owned`] keeps to one CPU, in turn of those that the process may use. Default:
+    /// no, the system places them. Worth it where nothing else runs on the machine; elsewhere a worker waits for
+    /// its CPU while others are idle. No effect where the system cannot, and none on [`Host::Attached`].
+    pub fn pin_workers(mut self, pinned: bool) -> Builder {
+        self.pinned = pinned;
+        self
+    }
+
     /// Starts the governor.
     ///
     /// # Errors
     ///
-    /// [`Error::NoRuntime`] outside of a tokio runtime, [`Error::Invalid`] for a value out of range,
-    /// [`Error::Sql`] if the script is refused: nothing is started then.
+    /// [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
+    /// what [`Host::Owned`] needs, [`Error::Invalid`] for a value out of range, [`Error::Sql`] if the script is
+    /// refused: nothing is started then.
     pub fn build(self) -> Result<Governor, Error> {
-        let Host::Attached = self.host;
-        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
-        let workers = self.workers.unwrap_or_else(|| machine::workers(&runtime));
+        let attached = match self.host {
+            Host::Attached => Some(Handle::try_current().map_err(|_| Error::NoRuntime)?),
+            Host::Owned => None,
+        };
+        let workers = self.workers.unwrap_or_else(|| {
+            attached
+                .as_ref()
+                .map_or_else(machine::cpus, machine::workers)
+        });
         if !(1..=MAX_WORKERS).contains(&workers) {
             return Err(Error::Invalid {
                 what: "workers",
@@ -161,6 +183,10 @@ impl Builder {
                 allowed: "100 µs and more",
             });
         }
+        let scheduled = attached
+            .as_ref()
+            .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
+        let threads = scheduled.unwrap_or(true);
         let spares = self.spares.unwrap_or(if threads { workers } else { 0 });
         if spares > MAX_WORKERS {
             return Err(Error::Invalid {
@@ -190,21 +216,20 @@ impl Builder {
             quantum: QUANTUM,
             long_poll: Nanos(u64::try_from(self.long_poll.as_nanos()).unwrap_or(u64::MAX)),
             clock: self.clock,
-            displace: threads,
+            displace: scheduled.unwrap_or(false),
             record: self.record,
             watchdog: threads || spares > 0,
             spares,
-            hands_over: true,
+            hands_over: attached.is_some(),
         });
-        core.stand_in_on(&runtime);
-        let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
-        Ok(Governor::start(
-            catalog,
-            core,
-            runtime,
-            drivers,
-            self.allow_override,
-        ))
+        let abandoned = KillReason::Shutdown.into_cause();
+        let driven = match attached {
+            Some(runtime) => host::attach(runtime, crew, &abandoned),
+            None => host::own(&core, crew, self.pinned, &abandoned)
+                .map_err(|error| Error::Host(Arc::new(error)))?,
+        };
+        core.stand_in_on(driven.1.runtime());
+        Ok(Governor::start(catalog, core, driven, self.allow_override))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Pure. The governor fills it from the counters of the stages whenever somebody asks; nothing here is
 //! touched on spawn or poll. All counters are totals since the process began.
 
-use crate::exec::stats::{CrewUsage, GroupUsage, TimeHistogram, WorkerUsage};
+use crate::exec::stats::{GroupUsage, SpareUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Snapshot {
     /// One entry per worker, in the workers' order.
     pub workers: Vec<WorkerUsage>,
     /// The threads that stand in for workers in long polls.
-    pub crew: CrewUsage,
+    pub spares: SpareUsage,
     /// Requests that matched no classifier.
     pub unclassified: u64,
     /// CPU time that nobody was charged for; see [`unmanaged`].
@@ -171,6 +171,8 @@ fn add_usage(sum: &mut GroupUsage, other: &GroupUsage) {
     sum.tasks_waiting += other.tasks_waiting;
     add_histogram(&mut sum.queue_delay, &other.queue_delay);
     add_histogram(&mut sum.poll_duration, &other.poll_duration);
+    sum.throttled = sum.throttled.plus(other.throttled);
+    sum.reserved += other.reserved;
     sum.lag_ns = sum.lag_ns.saturating_add(other.lag_ns);
     sum.share += other.share;
     sum.entitled += other.entitled;

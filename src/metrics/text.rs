@@ -27,11 +27,12 @@ pub fn render(snapshot: &Snapshot) -> String {
     page.family(&names::UNCLASSIFIED)
         .line(&[], snapshot.unclassified);
     workers(&mut page, snapshot);
-    page.family(&names::SPARES).line(&[], snapshot.crew.serving);
+    page.family(&names::SPARES)
+        .line(&[], snapshot.spares.serving);
     page.family(&names::SPARES_STARTED)
-        .line(&[], snapshot.crew.started);
+        .line(&[], snapshot.spares.started);
     page.family(&names::OVERRUNS)
-        .line(&[], snapshot.crew.late_polls);
+        .line(&[], snapshot.spares.late_polls);
     page.family(&names::UNMANAGED_CPU)
         .line(&[], Seconds(snapshot.unmanaged_cpu));
     page.family(&names::CATALOG_VERSION)
@@ -76,6 +77,10 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
     each(page, &names::GROUP_CPU_ENTITLED, rows, |row| {
         row.usage.entitled
     });
+    each(page, &names::GROUP_THROTTLED, rows, |row| {
+        Seconds(row.usage.throttled)
+    });
+    each(page, &names::GROUP_RESERVED, rows, |row| row.usage.reserved);
     let mut family = page.family(&names::GROUP_QUERIES);
     for (name, row) in rows {
         family.line(&[name, "running"], row.queries_running);

@@ -63,7 +63,7 @@ impl Core {
         if outlook == Outlook::Late {
             self.blame_for_waiting();
             self.warm_up();
-            if self.crew.is_wanted() && !self.sleepers.any() {
+            if self.spares.is_wanted() && !self.sleepers.any() {
                 self.summon();
             }
         }
@@ -82,15 +82,22 @@ impl Core {
             return false;
         };
         sched.ledger.give(charge.group, charge.given);
+        // Its cap may hold it back from now on.
+        let group = Core::group_at(&sched, charge.group);
+        if let Some(group) = &group {
+            group.mirror(&sched.fair);
+        }
+        self.publish(&sched);
         // Its slice ends with the poll, whatever time it takes, so that its worker is known to be back.
         seat.preempt.store(true, Relaxed);
         seat.late.store(true, Relaxed);
         let before = before.map(Into::into);
         let now = Some(look.does.into());
-        self.crew.places.now_absent(before, now);
+        self.spares.places.now_absent(before, now);
         drop(sched);
+        drop(group);
         if before.is_none() {
-            self.crew.count_late();
+            self.spares.count_late();
         }
         if look.does == Late::Blocked
             && let Some(blame) = &*seat.blame.lock()
@@ -157,7 +164,7 @@ impl Core {
         let now = self.clock().now();
         let mut sched = self.sched.lock();
         let before = sched.fair.is_late(index);
-        if !self.crew.places.lose(before.map(Into::into)) {
+        if !self.spares.places.lose(before.map(Into::into)) {
             return false;
         }
         if let Some(charge) = sched.fair.stop(index, now, 1) {

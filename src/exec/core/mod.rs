@@ -3,6 +3,7 @@
 //! Mechanism; any thread. The scheduler's lock is taken once per slice (100 µs of work) and when an idle
 //! group gets its first task; nothing global is touched per poll.
 
+mod groups;
 mod inbox;
 mod late;
 mod report;
@@ -19,23 +20,24 @@ pub(super) use stuck::Marks;
 
 use crate::clock::Clock;
 use crate::exec::account::Account;
+use crate::exec::alarm::Alarm;
 use crate::exec::blame::Blames;
-use crate::exec::crew::{Caps, Crew};
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
 use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
+use crate::exec::spares::{Caps, Spares};
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
 use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
 use crate::sched::trace::{Recorder, Trace};
-use crate::unit::{Nanos, Weight};
+use crate::unit::Nanos;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use slab::Slab;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
 /// How the executor is set up.
@@ -80,11 +82,14 @@ pub struct Core {
     graves: Mutex<Vec<Slot>>,
     ending: Ending,
     watchdog: Arc<Watchdog>,
-    pub(super) crew: Crew,
+    pub(super) spares: Spares,
     pub(super) blames: Blames,
     /// A poll longer than this, in ns, is long.
     long_poll: AtomicU64,
     this: Weak<Core>,
+    alarm: Alarm,
+    /// When the next quota opens; a mirror of what the lock protects.
+    next_refill: AtomicU64,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
 }
@@ -128,7 +133,7 @@ impl Core {
         };
         let seats = rings.iter().enumerate().map(seat).collect();
         let core = Arc::new_cyclic(|this| Core {
-            crew: Crew::new(caps),
+            spares: Spares::new(caps),
             blames: Blames::default(),
             long_poll: AtomicU64::new(config.long_poll.0),
             this: this.clone(),
@@ -141,8 +146,11 @@ impl Core {
             graves: Mutex::default(),
             ending: Ending::new(),
             watchdog,
+            alarm: Alarm::default(),
+            next_refill: AtomicU64::new(u64::MAX),
             manned: AtomicUsize::new(workers),
         });
+        core.alarm.attach(Arc::downgrade(&core));
         // A single worker has nobody who could help, but for spares.
         if core.config.watchdog && (workers > 1 || core.config.spares > 0) {
             core.watchdog.start(Arc::downgrade(&core));
@@ -177,18 +185,18 @@ impl Core {
     pub(super) fn seat(&self, index: usize) -> Option<&Arc<CachePadded<Seat>>> {
         match index.checked_sub(self.seats.len()) {
             None => self.seats.get(index),
-            Some(place) => self.crew.bench.get(place),
+            Some(place) => self.spares.bench.get(place),
         }
     }
 
     /// All seats: the workers', then those of the ones that stand in now.
     pub(super) fn all_seats(&self) -> impl Iterator<Item = &Arc<CachePadded<Seat>>> {
-        self.seats.iter().chain(self.crew.bench.seats())
+        self.seats.iter().chain(self.spares.bench.seats())
     }
 
     /// One more than the highest index of a seat in use.
     pub(super) fn seat_count(&self) -> usize {
-        self.seats.len() + self.crew.bench.len()
+        self.seats.len() + self.spares.bench.len()
     }
 
     pub(super) fn new_seat(
@@ -210,31 +218,6 @@ impl Core {
         self.this.clone()
     }
 
-    pub(super) fn add_group(&self, group: Weak<Group>, weight: Weight) -> Slot {
-        let mut sched = self.sched.lock();
-        for slot in self.graves.lock().drain(..) {
-            sched.fair.dequeue(slot);
-            sched.fair.remove(slot);
-        }
-        let slot = sched.fair.add(weight);
-        sched.ledger.open(slot);
-        let index = slot.0 as usize;
-        if index >= sched.groups.len() {
-            sched.groups.resize_with(index + 1, Weak::new);
-        }
-        sched.groups[index] = group;
-        slot
-    }
-
-    /// A group is gone. May be called with any lock of ours held but this one's own.
-    pub(super) fn bury(&self, slot: Slot) {
-        self.graves.lock().push(slot);
-    }
-
-    pub(super) fn set_weight(&self, slot: Slot, weight: Weight) {
-        self.sched.lock().fair.set_weight(slot, weight);
-    }
-
     pub(super) fn list(&self, account: &Arc<Account>) -> usize {
         self.accounts.lock().insert(Arc::downgrade(account))
     }
@@ -249,31 +232,6 @@ impl Core {
             .iter()
             .filter_map(|(_, account)| account.upgrade())
             .collect()
-    }
-
-    /// A group got its first ready task: it enters the level-1 queue, and may make a worker give way.
-    pub(super) fn activate(&self, slot: Slot) {
-        let now = self.clock().now();
-        let mut sched = self.sched.lock();
-        if sched.fair.working_groups().next().is_none() {
-            sched.ledger.skip(now);
-        }
-        let all_busy = !self.sleepers.any();
-        let victim = sched.fair.wake(slot, now, all_busy);
-        self.publish(&sched);
-        drop(sched);
-        if let Some(seat) = victim.and_then(|worker| self.seat(worker)) {
-            seat.preempt.store(true, Relaxed);
-        }
-    }
-
-    /// Mirrors the length of the level-1 queue; the caller holds the lock.
-    pub(super) fn publish(&self, sched: &Sched) {
-        self.queued_groups.store(sched.fair.queued_groups(), SeqCst);
-    }
-
-    pub(super) fn queued_groups(&self) -> usize {
-        self.queued_groups.load(SeqCst)
     }
 
     /// Ends the recording of the level-1 scheduler's calls; none if there was none.
@@ -346,7 +304,8 @@ impl Core {
         let last = self.manned.fetch_sub(1, SeqCst) == 1;
         if last {
             self.watchdog.dismiss();
-            self.crew.dismiss();
+            self.spares.dismiss();
+            self.alarm.dismiss();
         }
         last
     }
@@ -360,6 +319,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.watchdog.dismiss();
-        self.crew.dismiss();
+        self.spares.dismiss();
+        self.alarm.dismiss();
     }
 }

@@ -3,7 +3,7 @@
 //! Mechanism; the watchdog's thread. What others may see of a worker's hands is in the seats.
 
 use super::Core;
-use crate::exec::crew::Absence;
+use crate::exec::spares::Absence;
 use crate::unit::Nanos;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -17,7 +17,7 @@ const KEPT_AWAY: u8 = 2;
 impl Core {
     /// Whether every worker sleeps and nobody stands in.
     pub(in crate::exec) fn all_asleep(&self) -> bool {
-        self.sleepers.len() == self.workers() && self.crew.bench.len() == 0
+        self.sleepers.len() == self.workers() && self.spares.bench.len() == 0
     }
 
     /// Lets the other workers take what waits behind polls that go on and on, or behind a host that is kept busy.
@@ -30,7 +30,7 @@ impl Core {
             *times = if held_up { times.saturating_add(1) } else { 0 };
             found |= held_up;
             if *times >= KEPT_AWAY && !seat.held_up.swap(true, SeqCst) {
-                self.crew.places.now_absent(None, Some(Absence::Late));
+                self.spares.places.now_absent(None, Some(Absence::Late));
             }
         }
         if found {
@@ -41,7 +41,7 @@ impl Core {
         }
         let now = self.clock().now();
         // Mail that nobody reads is seen by nobody, even if no worker sleeps.
-        let takers = self.sleepers.any() || self.crew.places.wants_full();
+        let takers = self.sleepers.any() || self.spares.places.wants_full();
         if !takers && !self.all_seats().any(|seat| seat.leaves_mail(now)) {
             return found;
         }

@@ -18,7 +18,7 @@ impl Core {
             if let Some(worker) = self.sleepers.claim(prefer) {
                 self.wake(worker);
             }
-        } else if self.crew.is_wanted() && !self.sleepers.any() {
+        } else if self.spares.is_wanted() && !self.sleepers.any() {
             self.summon();
         }
     }

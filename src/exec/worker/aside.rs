@@ -9,7 +9,7 @@
 use super::Worker;
 use crate::clock::ThreadTime;
 use crate::exec::context;
-use crate::exec::crew::Absence;
+use crate::exec::spares::Absence;
 use crate::unit::Nanos;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -92,7 +92,10 @@ impl Worker {
         seat.poll_start.store(0, Relaxed);
         seat.aside.store(true, SeqCst);
         self.give_back_all();
-        self.core.crew.places.now_absent(None, Some(Absence::Aside));
+        self.core
+            .spares
+            .places
+            .now_absent(None, Some(Absence::Aside));
         if self.core.queued_groups() > 0 {
             self.core.notify();
         }
@@ -123,7 +126,7 @@ impl Worker {
         });
         let seat = &**self.seat;
         seat.aside.store(false, SeqCst);
-        let places = &self.core.crew.places;
+        let places = &self.core.spares.places;
         places.now_absent(Some(Absence::Aside), None);
         let group = self.group.borrow();
         let Some(group) = group.as_deref() else {
@@ -138,6 +141,7 @@ impl Worker {
             sched.fair.wake(group.slot, now, false);
         }
         sched.fair.start(self.index, group.slot, start);
+        group.mirror(&sched.fair);
         self.core.publish(&sched);
         drop(sched);
         self.serving.set(true);

@@ -22,8 +22,8 @@ mod tasks;
 
 use crate::exec::context;
 use crate::exec::core::{Core, NOBODY, Seat};
-use crate::exec::crew::Role;
 use crate::exec::group::Group;
+use crate::exec::spares::Role;
 use crate::exec::tally::Tally;
 use crate::exec::task::Runnable;
 use crate::sched::fair::Slice;
@@ -89,6 +89,8 @@ pub struct Worker {
     dry: Cell<bool>,
     /// The host has had its look since a group last ran dry while behind.
     looked: Cell<bool>,
+    /// Whether tokio may keep wake-ups back until the host has had its turn.
+    defers: Cell<bool>,
     searching: Cell<bool>,
     /// The last poll used up tokio's cooperative budget.
     spent: Cell<bool>,
@@ -142,6 +144,7 @@ impl Worker {
             outlasted: Cell::new(false),
             dry: Cell::new(false),
             looked: Cell::new(false),
+            defers: Cell::new(true),
             searching: Cell::new(false),
             spent: Cell::new(false),
             now: Cell::new(Nanos::ZERO),

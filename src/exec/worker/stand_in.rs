@@ -1,12 +1,12 @@
 //! Standing in for other workers, and being found to be stuck oneself.
 //!
-//! Mechanism; the worker's own thread. See [`crew`](crate::exec::crew).
+//! Mechanism; the worker's own thread. See [`spares`](crate::exec::spares).
 
 use super::Worker;
 use crate::clock;
 use crate::exec::context;
 use crate::exec::core::Sched;
-use crate::exec::crew::{Absence, Role};
+use crate::exec::spares::{Absence, Role};
 use crate::exec::task::Runnable;
 use crate::sched::fair::{Late, Slot};
 use crossbeam_deque::Worker as Ring;
@@ -30,7 +30,10 @@ impl Worker {
         if self.role.get().is_none() {
             context::settle_at(&self.seat);
             if seat.held_up.load(Relaxed) && seat.held_up.swap(false, SeqCst) {
-                self.core.crew.places.now_absent(Some(Absence::Late), None);
+                self.core
+                    .spares
+                    .places
+                    .now_absent(Some(Absence::Late), None);
             }
         }
     }
@@ -38,6 +41,7 @@ impl Worker {
     /// From now on it stands in, as this.
     pub(in crate::exec) fn stand_in(&self, role: Role) {
         if self.role.replace(Some(role)).is_none() {
+            self.never_defers();
             self.stolen.awake(self.core.clock().now());
             let over = self.core.cancelled().is_some();
             self.seat.ending.store(over, SeqCst);
@@ -73,7 +77,7 @@ impl Worker {
     #[cold]
     pub(super) fn back_in_time(&self, late: Late) {
         self.seat.late.store(false, Relaxed);
-        self.core.crew.places.now_absent(Some(late.into()), None);
+        self.core.spares.places.now_absent(Some(late.into()), None);
         if let Some(blame) = self.seat.blame.lock().take() {
             blame.end(self.now.get());
         }

@@ -4,7 +4,7 @@
 //! time that is shared out: it keeps the others from waiting for a poll that nobody can interrupt. It must not
 //! serve a group of which a poll is late, or that group would get more workers the longer its polls are.
 
-use super::{Charge, Fair, Slot};
+use super::{Charge, Fair, Slot, Worker};
 use crate::unit::Nanos;
 
 /// What a late poll does, as far as it can be told from outside.
@@ -42,23 +42,25 @@ impl Fair {
 
     /// As [`Fair::first`], for a spare: passes over the groups of which a poll is late and computes.
     pub fn first_in_time(&self) -> Option<Slot> {
-        let in_time = |member| self.group(Slot(member)).late == 0;
-        self.queue.first_where(in_time).map(Slot)
+        let in_time = |slot: Slot| self.group(slot).late == 0;
+        let first = || self.queue.first_where(|member| in_time(Slot(member)));
+        self.claimant_where(in_time).or_else(|| first().map(Slot))
     }
 
     /// Charges a slice that is still running for its time so far. None if the worker has no slice.
     pub fn charge_running(&mut self, worker: usize, now: Nanos) -> Option<Charge> {
         let slot = self.served_by(worker)?;
-        let since = self.workers[worker].since;
+        let Worker {
+            since, reserved, ..
+        } = self.workers[worker];
         let given = now.since(since);
         self.workers[worker].since = since.plus(given);
-        let group = &mut self.groups[slot.0 as usize];
-        group.since += u128::from(given.0);
-        group.charge(given);
-        self.top = self.top.max(group.vruntime.v);
+        self.groups[slot.0 as usize].since += u128::from(given.0);
+        self.charge(slot, given, reserved);
         if self.queue.contains(slot.0) {
             self.requeue(slot);
         }
+        self.pay(slot, given, now);
         Some(Charge { group: slot, given })
     }
 }

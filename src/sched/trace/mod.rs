@@ -12,7 +12,7 @@ pub use text::TraceError;
 
 use super::Config;
 use super::fair::{Charge, Fair, Late, Slot};
-use crate::unit::{Nanos, Weight};
+use crate::unit::{Cores, Nanos, Weight};
 
 /// One call to the policy, with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,18 @@ pub enum Op {
     FirstInTime,
     /// [`Fair::is_behind_next`].
     IsBehindNext { slot: Slot },
+    /// [`Fair::set_reserved`].
+    SetReserved { slot: Slot, workers: u32 },
+    /// [`Fair::set_cap`].
+    SetCap {
+        slot: Slot,
+        cap: Option<Cores>,
+        now: Nanos,
+    },
+    /// [`Fair::refill`].
+    Refill { now: Nanos },
+    /// [`Fair::give_way`].
+    GiveWay { now: Nanos },
 }
 
 /// What a call answered.
@@ -67,7 +79,7 @@ pub enum Answer {
     Unit,
     /// Yes or no.
     Flag(bool),
-    /// A group, of [`Fair::add`] and [`Fair::first`].
+    /// A group, of [`Fair::add`], [`Fair::first`] and [`Fair::refill`].
     Group(Option<Slot>),
     /// The worker that has to give way.
     Preempt(Option<usize>),
@@ -149,5 +161,15 @@ fn apply(fair: &mut Fair, op: Op) -> Answer {
         Op::Late { worker, now, does } => Answer::Charge(fair.late(worker, now, does)),
         Op::FirstInTime => Answer::Group(fair.first_in_time()),
         Op::IsBehindNext { slot } => Answer::Flag(fair.is_behind_next(slot)),
+        Op::SetReserved { slot, workers } => {
+            fair.set_reserved(slot, workers);
+            Answer::Unit
+        }
+        Op::SetCap { slot, cap, now } => {
+            fair.set_cap(slot, cap, now);
+            Answer::Unit
+        }
+        Op::Refill { now } => Answer::Group(fair.refill(now)),
+        Op::GiveWay { now } => Answer::Preempt(fair.give_way(now)),
     }
 }

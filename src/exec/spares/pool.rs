@@ -1,4 +1,4 @@
-//! The threads of the crew: started when one is needed, kept for some seconds, gone when nobody calls them.
+//! The threads of the spares: started when one is needed, kept for some seconds, gone when nobody calls them.
 //!
 //! Mechanism; any thread calls, the pool's own threads wait here. The pool knows nothing of executors: a thread is
 //! handed a role and runs what it was made with.

@@ -1,4 +1,4 @@
-//! Invariant 2 over stand-ins: a level-1 queue that is a number under a lock, as `Core::summon` and the crew's
+//! Invariant 2 over stand-ins: a level-1 queue that is a number under a lock, as `Core::summon` and the spare
 //! threads use it.
 //!
 //! The fences stand for the total order of SeqCst operations, which loom takes for acquire and release only.
@@ -51,7 +51,7 @@ impl Model {
         self.places.claim(|_| *queue > 0)
     }
 
-    /// A crew thread.
+    /// A spare thread.
     fn serve(&self, mut role: Role) {
         loop {
             match self.places.review(role) {

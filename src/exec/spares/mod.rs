@@ -1,4 +1,4 @@
-//! The crew: threads that stand in for workers that are stuck in a poll or have stepped aside.
+//! The spares: threads that stand in for workers that are stuck in a poll or have stepped aside.
 //!
 //! Mechanism. A stand-in is a [`Worker`] of its own on a thread of its own, inside the runtime's context, so that
 //! timers and I/O work in what it polls. It never sleeps as a worker does: with nothing to do it leaves, and
@@ -13,7 +13,7 @@ pub(super) use bench::Bench;
 pub(super) use places::{Absence, Caps, Role};
 
 use super::core::Core;
-use super::stats::CrewUsage;
+use super::stats::SpareUsage;
 use super::worker::Worker;
 use crossbeam_deque::Worker as Ring;
 use places::Places;
@@ -24,8 +24,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
 use tokio::runtime::Handle;
 
-/// What the executor knows of its crew.
-pub(super) struct Crew {
+/// What the executor knows of its spares.
+pub(super) struct Spares {
     pub(super) places: Places,
     pub(super) bench: Bench,
     pool: Arc<Pool>,
@@ -35,9 +35,9 @@ pub(super) struct Crew {
     lates: AtomicU64,
 }
 
-impl Crew {
-    pub(super) fn new(caps: Caps) -> Crew {
-        Crew {
+impl Spares {
+    pub(super) fn new(caps: Caps) -> Spares {
+        Spares {
             places: Places::new(caps),
             bench: Bench::new(caps.sum()),
             pool: Arc::default(),
@@ -65,44 +65,44 @@ impl Crew {
 
 impl Core {
     /// Counters of those that stand in.
-    pub fn crew_usage(&self) -> CrewUsage {
-        CrewUsage {
-            serving: self.crew.places.serving() as u64,
-            started: self.crew.started.load(Relaxed),
-            late_polls: self.crew.lates.load(Relaxed),
+    pub fn spare_usage(&self) -> SpareUsage {
+        SpareUsage {
+            serving: self.spares.places.serving() as u64,
+            started: self.spares.started.load(Relaxed),
+            late_polls: self.spares.lates.load(Relaxed),
         }
     }
 
     /// From now on threads that stand in for stuck workers run in the context of this runtime.
     pub fn stand_in_on(&self, runtime: &Handle) {
         // A second host would be a mistake of ours; the first stays.
-        let _ = self.crew.runtime.set(runtime.clone());
+        let _ = self.spares.runtime.set(runtime.clone());
     }
 
     /// Fills an open place, if there is work for whoever fills it.
     #[cold]
     pub(super) fn summon(&self) {
-        if self.crew.runtime.get().is_none() {
+        if self.spares.runtime.get().is_none() {
             return;
         }
         if let Some(role) = self.enlist() {
             let core = self.weak();
-            if !self.crew.pool.call(role, move |pool| live(&core, pool)) {
-                self.crew.places.leave(role);
+            if !self.spares.pool.call(role, move |pool| live(&core, pool)) {
+                self.spares.places.leave(role);
             }
         }
     }
 
     /// A thread that waits, for the next call.
     pub(super) fn warm_up(&self) {
-        if self.crew.runtime.get().is_some() {
+        if self.spares.runtime.get().is_some() {
             let core = self.weak();
-            self.crew.pool.warm(move |pool| live(&core, pool));
+            self.spares.pool.warm(move |pool| live(&core, pool));
         }
     }
 
     fn take_seat(&self) -> Option<(usize, SeatRing)> {
-        self.crew
+        self.spares
             .bench
             .take(|place, ring| self.new_seat(self.workers() + place, ring))
     }
@@ -110,7 +110,7 @@ impl Core {
     /// Claims an open place, if there is work for whoever fills it.
     fn enlist(&self) -> Option<Role> {
         let mut sched = self.sched.lock();
-        self.crew.places.claim(|role| {
+        self.spares.places.claim(|role| {
             let first = match role {
                 Role::Spare if self.cancelled().is_none() => sched.fair.first_in_time(),
                 _ => sched.fair.first(),
@@ -120,7 +120,7 @@ impl Core {
     }
 }
 
-/// The life of a crew thread: it takes a seat, serves when it is called, and returns the seat at the end.
+/// The life of a spare thread: it takes a seat, serves when it is called, and returns the seat at the end.
 fn live(core: &Weak<Core>, pool: &Pool) {
     let mut seat = None;
     while let Some(role) = pool.next() {
@@ -129,11 +129,11 @@ fn live(core: &Weak<Core>, pool: &Pool) {
         match taken {
             Some((place, ring)) => seat = Some((place, serve(&core, place, ring, role))),
             // More threads than places: another one is about to return its seat.
-            None => core.crew.places.leave(role),
+            None => core.spares.places.leave(role),
         }
     }
     if let (Some(core), Some((place, ring))) = (core.upgrade(), seat) {
-        core.crew.bench.give(place, ring);
+        core.spares.bench.give(place, ring);
     }
 }
 
@@ -141,14 +141,14 @@ type SeatRing = Ring<super::task::Runnable>;
 
 fn serve(core: &Arc<Core>, place: usize, ring: SeatRing, role: Role) -> SeatRing {
     let index = core.workers() + place;
-    let (Some(runtime), Some(seat)) = (core.crew.runtime.get(), core.seat(index)) else {
-        core.crew.places.leave(role);
+    let (Some(runtime), Some(seat)) = (core.spares.runtime.get(), core.seat(index)) else {
+        core.spares.places.leave(role);
         return ring;
     };
     let worker = Worker::new(core.clone(), index, seat.clone(), ring);
     // It is here because somebody waits.
     core.blame_for_waiting();
-    core.crew.started.fetch_add(1, Relaxed);
+    core.spares.started.fetch_add(1, Relaxed);
     worker.stand_in(role);
     // Every poll of this future has tokio's cooperative budget anew.
     runtime.block_on(poll_fn(|cx| {
@@ -165,7 +165,10 @@ fn serve(core: &Arc<Core>, place: usize, ring: SeatRing, role: Role) -> SeatRing
 /// One quantum. False: the stand-in has left.
 fn stay(core: &Core, worker: &Worker) -> bool {
     use super::worker::Exit;
-    let Some(role) = worker.role().and_then(|role| core.crew.places.review(role)) else {
+    let Some(role) = worker
+        .role()
+        .and_then(|role| core.spares.places.review(role))
+    else {
         worker.stand_down();
         return false;
     };
@@ -175,7 +178,7 @@ fn stay(core: &Core, worker: &Worker) -> bool {
         return true;
     }
     worker.stand_down();
-    core.crew.places.leave(role);
+    core.spares.places.leave(role);
     // Whoever made a group ready before the place was open again saw it filled.
     match core.enlist() {
         Some(role) if exit == Exit::Idle => {
@@ -183,7 +186,7 @@ fn stay(core: &Core, worker: &Worker) -> bool {
             true
         }
         Some(role) => {
-            core.crew.places.leave(role);
+            core.spares.places.leave(role);
             false
         }
         None => false,

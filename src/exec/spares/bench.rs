@@ -1,6 +1,6 @@
 //! The seats of stand-ins: numbered after the workers', made when first needed, used again.
 //!
-//! Mechanism; any thread looks at the seats, the crew's threads take and return them. The lowest free seat is taken
+//! Mechanism; any thread looks at the seats, spare threads take and return them. The lowest free seat is taken
 //! first, so that those who look at all seats look at few.
 
 use super::super::core::Seat;
