@@ -164,7 +164,7 @@ pub mod governor;
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]
-pub use catalog::QueryType;
+pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]

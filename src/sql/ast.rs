@@ -34,6 +34,10 @@ pub enum Statement {
     ShowCreateGroup(Spanned<String>),
     /// `SHOW USAGE RESOURCE GROUP name`, or with `None` `SHOW USAGE RESOURCE GROUPS`.
     ShowUsage(Option<Spanned<String>>),
+    /// `SHOW CATALOG HISTORY`
+    ShowHistory,
+    /// `ROLLBACK CATALOG TO VERSION n`
+    Rollback(Spanned<u64>),
     /// `SELECT .. FROM view ..`
     Select(Box<Select>),
 }
@@ -165,7 +169,10 @@ impl Statement {
                 ..
             })
             | Statement::ShowCreateGroup(name) => Some(name),
-            Statement::ShowGroups(_) | Statement::Select(_) => None,
+            Statement::ShowGroups(_)
+            | Statement::Select(_)
+            | Statement::ShowHistory
+            | Statement::Rollback(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
         }
     }
@@ -179,6 +186,8 @@ impl Statement {
             Statement::ShowGroups(_) | Statement::ShowCreateGroup(_) | Statement::ShowUsage(_) => {
                 "SHOW"
             }
+            Statement::ShowHistory => "SHOW",
+            Statement::Rollback(_) => "ROLLBACK CATALOG",
             Statement::Select(_) => "SELECT",
         }
     }
