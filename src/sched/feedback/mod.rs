@@ -9,7 +9,7 @@
 //!    half a base behind the others, and a queue that was empty forgets who was ahead.
 //! 3. What is served at one time is one [`Stream`]: one query, or the tasks without a query. Within a level
 //!    the older query goes first until it has used the level up, so that equal queries finish one after the
-//!    other instead of all late. In the last level queries take turns, one slice of that level each.
+//!    other instead of all late. In the last level, which has no end, queries take turns of [`LAST_SLICE`].
 //! 4. Tasks without a query go first in, first out, and take every other turn of a level.
 
 use crate::unit::{Nanos, QueryId};
@@ -20,6 +20,10 @@ pub const LEVELS: usize = 8;
 
 /// How much time a level gets relative to the last one, in thousandths: 1.2 times as much per level up.
 pub const FACTORS: [u64; LEVELS] = [3583, 2986, 2488, 2074, 1728, 1440, 1200, 1000];
+
+/// How long a query of the last level keeps its precedence, in bases: most queries that are that old end within
+/// it, one after the other. One that does not gives way to the younger ones, so that these do not starve.
+pub const LAST_SLICE: u64 = 256;
 
 /// What a worker serves at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,7 +43,7 @@ pub struct Turn {
     pub level: usize,
 }
 
-/// Older queries first; in the last level, those with fewer used slices first.
+/// Older queries first; in the last level, those with fewer used turns first.
 type Rank = (u64, QueryId);
 
 #[derive(Debug)]
@@ -200,14 +204,14 @@ impl<T> Feedback<T> {
         }
     }
 
-    /// How many of the last level's slices a query has used; 0 in the others.
+    /// How many turns of the last level a query has used; 0 in the others.
     fn rounds(&self, level: usize, cpu: Nanos) -> u64 {
         if level + 1 < LEVELS {
             return 0;
         }
         let (begin, slice) = (
             level_end(level - 1, Nanos(self.base)),
-            self.base.saturating_mul(LEVELS as u64),
+            self.base.saturating_mul(LAST_SLICE),
         );
         cpu.0.saturating_sub(begin) / slice
     }
