@@ -11,6 +11,9 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
+/// I/O waits for polls of up to this length; of longer ones the host is told.
+const IO_WAITS: Nanos = Nanos::from_millis(2);
+
 impl Core {
     /// Counters of each worker.
     pub fn worker_usage(&self) -> Vec<WorkerUsage> {
@@ -86,6 +89,18 @@ impl Core {
             entitled: fairness.entitled,
             ..GroupUsage::default()
         }
+    }
+
+    /// Whether every worker that is awake has been in one poll for long, and one is.
+    pub(in crate::exec) fn is_in_long_polls(&self) -> bool {
+        let now = self.clock().now();
+        let (mut some, mut all) = (false, true);
+        for seat in &self.seats {
+            let long = seat.polls_since(now) > IO_WAITS;
+            some |= long;
+            all &= long || seat.asleep.load(Relaxed);
+        }
+        some && all
     }
 
     /// A picture of the state for people, when something hangs. Not a stable format.

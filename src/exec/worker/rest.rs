@@ -62,6 +62,16 @@ impl Worker {
         self.stolen.awake(self.core.clock().now());
     }
 
+    /// Whether somebody is about to wake the worker, or it sleeps no more.
+    pub fn is_called(&self) -> bool {
+        !self.core.sleepers.has(self.index)
+    }
+
+    /// The host runs tasks outside of tokio's scheduler, so that no wake-up waits for the host's turn.
+    pub fn never_defers(&self) {
+        self.defers.set(false);
+    }
+
     /// Registers how to wake the worker.
     pub fn register(&self, waker: &Waker) {
         self.seat.waker.register(waker);

@@ -144,7 +144,8 @@ impl Worker {
     /// ran dry while it is behind gets that look before another one is served, unless the last ones found nothing.
     pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
         // What was not polled here has deferred nothing here.
-        let dry = self.dry.take() && self.polls.get() > 0 && !self.looked.get();
+        let dry = self.dry.take() && self.defers.get() && self.polls.get() > 0;
+        let dry = dry && !self.looked.get();
         let group = self.group.borrow();
         let look = dry
             && group.as_ref().is_some_and(|group| {
