@@ -19,7 +19,8 @@ pub enum Error {
     Admission(#[from] AdmissionError),
     /// `Host::Attached` was built outside of a tokio runtime.
     #[error(
-        "no tokio runtime: build the governor inside one (for instance in `#[tokio::main]`), or enter its handle first"
+        "no tokio runtime: build the governor inside one (for instance in `#[tokio::main]`), enter its handle first, \
+         or give it threads of its own with `Host::Owned`"
     )]
     NoRuntime,
     /// `Host::Owned` could not be set up: the system refused a thread, or what a runtime's I/O needs.
