@@ -123,7 +123,7 @@
 //! in [`metrics::names`].
 //!
 //! Everything else in the modules below is open for tests, simulation and the curious, and may change in any
-//! version: [`catalog`], [`classify`], [`admission`], [`sched`] and [`exec`] are the stages of a request,
+//! version: [`catalog`], [`classify`], [`admission`], [`sched`], [`mem`] and [`exec`] are the stages of a request,
 //! [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold them together. Read from left to
 //! right they tell how it works; what a program needs of them is re-exported here.
 //!
@@ -146,6 +146,8 @@ pub mod classify;
 pub mod admission;
 
 pub mod sched;
+
+pub mod mem;
 
 pub mod exec;
 

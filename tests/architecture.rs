@@ -28,13 +28,14 @@ const ROOMS: &[Room] = &[
     Room { name: "admission", may: &["unit", "clock", "sync"],
         why: "admission has its own small input struct; governor translates, so that a new property touches three places" },
     Room { name: "sched", may: &["unit"], why: "the policy must run in the simulator, so it knows only numbers" },
+    Room { name: "mem", may: &["unit", "sync"], why: "memory is counted for owners that are numbers; it knows no statement and no task" },
     Room { name: "exec", may: &["unit", "clock", "sync", "sched"], why: "the hot path does not know what a statement is" },
     Room { name: "query", may: &["unit", "clock", "sync", "sched", "exec", "admission::error", "admission::permit"],
         why: "a query holds a slot, owns tasks and knows why one was refused; how admission decides does not matter any more" },
     Room { name: "metrics", may: &["unit", "exec::stats"], why: "metrics pull plain values; they write nowhere" },
     Room { name: "view", may: &["unit", "sql", "catalog", "metrics::snapshot"], why: "a view shows what was pulled; it asks no stage" },
-    Room { name: "governor", may: &["unit", "clock", "sync", "sql", "catalog", "classify", "admission", "sched", "exec", "query",
-        "metrics", "view"], why: "the composition root sees everything to its left and nothing to its right" },
+    Room { name: "governor", may: &["unit", "clock", "sync", "sql", "catalog", "classify", "admission", "sched", "mem", "exec",
+        "query", "metrics", "view"], why: "the composition root sees everything to its left and nothing to its right" },
     Room { name: "tower", may: &["unit", "classify", "admission", "query", "governor"], why: "a layer speaks to the governor's front door" },
     Room { name: "server", may: &["unit", "sql", "view", "governor"], why: "the admin port is a thin client of the governor" },
 ];
@@ -73,7 +74,7 @@ const EFFECTS: &[Effect] = &[
     Effect { name: "waits", paths: &["tokio", "futures", "async_task", "std::task", "std::future"], keywords: &["async", "await"],
         may: &["admission/gate.rs", "admission/permit.rs", "exec/", "query.rs", "governor/", "tower/", "server/"] },
     Effect { name: "does I/O", paths: &["std::fs", "std::io", "std::env", "std::process", "std::net::TcpStream", "std::net::TcpListener",
-        "std::net::UdpSocket", "rustix", "nix"], keywords: &[], may: &["clock.rs", "catalog/store.rs", "exec/", "governor/", "server/"] },
+        "std::net::UdpSocket", "rustix", "nix"], keywords: &[], may: &["clock.rs", "catalog/store.rs", "mem/", "exec/", "governor/", "server/"] },
     Effect { name: "is unsafe", paths: &[], keywords: &["unsafe"], may: &[] },
 ];
 

@@ -9,6 +9,7 @@ use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
 use crate::exec::host::attached;
+use crate::mem::pressure;
 use crate::query::KillReason;
 use crate::sched;
 use crate::sql;
@@ -132,7 +133,7 @@ impl Builder {
                 allowed: "1 to 4096",
             });
         }
-        let memory_limit = self.memory_limit.map_or_else(machine::memory, Bytes);
+        let memory_limit = self.memory_limit.map_or_else(pressure::available, Bytes);
         if memory_limit.0 == 0 {
             return Err(Error::Invalid {
                 what: "memory_limit",
