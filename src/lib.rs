@@ -114,6 +114,8 @@
 //!
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
+//! - `tracing` (off): [`event`]s, such as kills, under the target `quotient` of the crate `tracing`. Nothing on the hot
+//!   path.
 //!
 //! # What is kept stable
 //!
@@ -136,6 +138,8 @@ pub mod unit;
 pub mod clock;
 #[doc(hidden)]
 pub mod sync;
+
+pub mod event;
 
 pub mod sql;
 

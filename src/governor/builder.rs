@@ -160,7 +160,13 @@ impl Builder {
             watchdog: threads,
         });
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
-        Ok(Governor::start(catalog, core, drivers, self.allow_override))
+        Ok(Governor::start(
+            catalog,
+            core,
+            runtime,
+            drivers,
+            self.allow_override,
+        ))
     }
 }
 
