@@ -15,6 +15,6 @@ pub use error::{AdmissionError, WaitReason};
 pub use gate::{Arrived, Gate, Waiting, WaitingQuery, Who};
 pub use permit::Permit;
 pub use policy::{
-    Answer, Counts, Decision, GovernorAdmission, GovernorLimits, GroupAdmission, GroupLimits, Order, Policy, Refusal,
-    Rejections, Step, ThrottleRules, Waited,
+    Answer, Counts, Decision, GovernorAdmission, GovernorLimits, GroupAdmission, GroupLimits,
+    Order, Policy, Refusal, Rejections, Step, ThrottleRules, Waited,
 };

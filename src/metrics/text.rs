@@ -208,11 +208,7 @@ impl Family<'_> {
                 count,
             );
         }
-        self.sample(
-            "_sum",
-            [("group", group)].into_iter(),
-            Seconds(sum),
-        );
+        self.sample("_sum", [("group", group)].into_iter(), Seconds(sum));
         self.sample("_count", [("group", group)].into_iter(), count);
     }
 

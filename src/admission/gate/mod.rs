@@ -16,7 +16,8 @@ pub use waiting::Waiting;
 use super::error::{AdmissionError, WaitReason};
 use super::permit::Permit;
 use super::policy::{
-    Answer, Decision, GovernorAdmission, GovernorLimits, GroupAdmission, GroupLimits, Policy, Refusal, Step,
+    Answer, Decision, GovernorAdmission, GovernorLimits, GroupAdmission, GroupLimits, Policy,
+    Refusal, Step,
 };
 use crate::event;
 use crate::sync::{Arc, Mutex};
@@ -291,7 +292,9 @@ impl Gate {
     }
 
     fn now(&self) -> Nanos {
-        Instant::now().saturating_duration_since(self.0.origin).into()
+        Instant::now()
+            .saturating_duration_since(self.0.origin)
+            .into()
     }
 
     fn instant(&self, time: Nanos) -> Option<Instant> {

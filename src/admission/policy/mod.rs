@@ -22,9 +22,7 @@ mod obstacle;
 mod pace;
 mod throttle;
 
-pub use decision::{
-    Answer, Decision, GovernorLimits, GroupLimits, Order, Refusal, Standing,
-};
+pub use decision::{Answer, Decision, GovernorLimits, GroupLimits, Order, Refusal, Standing};
 pub use group::{Counts, GroupAdmission, Rejections, Waited};
 pub use look::{GovernorAdmission, Waiting};
 pub use throttle::{SUSTAINED, Step, Throttle, ThrottleRules};
@@ -364,12 +362,13 @@ impl<W: Clone> Policy<W> {
             waiter.told = deadline;
             self.answers.push((waiter.payload.clone(), Answer::Sooner));
         }
-        let ready = first
-            .filter(|_| !group.is_full())
-            .map(|(arrival, ..)| match self.limits.order {
-                Order::RoundRobin => turn,
-                Order::Fcfs => arrival,
-            });
+        let ready =
+            first
+                .filter(|_| !group.is_full())
+                .map(|(arrival, ..)| match self.limits.order {
+                    Order::RoundRobin => turn,
+                    Order::Fcfs => arrival,
+                });
         if group.ready != ready {
             let before = std::mem::replace(&mut group.ready, ready);
             before.map(|key| self.ready.remove(&(key, id)));

@@ -2,8 +2,8 @@
 //!
 //! Pure.
 
-use super::{Policy, Refusal};
 use super::group::Group;
+use super::{Policy, Refusal};
 use crate::admission::error::WaitReason;
 use crate::unit::{GroupId, Nanos};
 
@@ -47,7 +47,13 @@ impl<W: Clone> Policy<W> {
     }
 
     /// In how long the `nth` of a group's line is probably served.
-    pub(super) fn retry_after(&self, id: GroupId, reason: WaitReason, nth: u64, now: Nanos) -> Option<Nanos> {
+    pub(super) fn retry_after(
+        &self,
+        id: GroupId,
+        reason: WaitReason,
+        nth: u64,
+        now: Nanos,
+    ) -> Option<Nanos> {
         match reason {
             WaitReason::GroupLimit => self.groups.get(&id)?.pace.until(nth, now),
             WaitReason::GovernorLimit => self.pace.until(nth, now),
