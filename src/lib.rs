@@ -145,6 +145,8 @@ pub mod sql;
 
 pub mod catalog;
 
+pub mod settings;
+
 pub mod classify;
 
 pub mod admission;
@@ -175,6 +177,8 @@ pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
 pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
+#[doc(inline)]
+pub use settings::Settings;
 #[doc(inline)]
 pub use unit::{GroupId, QueryId};
 

@@ -3,7 +3,8 @@
 //! Wiring; the thread that builds.
 
 use super::error::Error;
-use super::{Governor, machine};
+use super::throttle::{self, Collect, MemoryProbe};
+use super::{Governor, Parts, machine, variables};
 use crate::catalog::{Catalog, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
@@ -12,7 +13,8 @@ use crate::exec::host::attached;
 use crate::mem::pressure;
 use crate::query::KillReason;
 use crate::sched;
-use crate::sql;
+use crate::settings::{Scheduler, Settings};
+use crate::sql::{self, SqlError, Statement};
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -41,6 +43,9 @@ pub struct Builder {
     clock: Clock,
     policy: sched::Config,
     record: bool,
+    settings: Settings,
+    memory_probe: Option<MemoryProbe>,
+    memory_collect: Collect,
 }
 
 impl Default for Builder {
@@ -54,6 +59,9 @@ impl Default for Builder {
             clock: Clock::tsc(),
             policy: sched::Config::default(),
             record: false,
+            settings: Settings::default(),
+            memory_probe: None,
+            memory_collect: Box::new(|| ()),
         }
     }
 }
@@ -75,6 +83,27 @@ impl Builder {
     /// the physical memory.
     pub fn memory_limit(mut self, bytes: u64) -> Builder {
         self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// The variables that SET GLOBAL changes later. Default: [`Settings::default`].
+    pub fn settings(mut self, settings: Settings) -> Builder {
+        self.settings = settings;
+        self
+    }
+
+    /// What tells how many bytes of memory are in use, for the memory throttle. Asked once per interval while the
+    /// throttle is on; must not block. Default: what the process and its cgroup use, as
+    /// [`mem::pressure`](crate::mem::pressure) reads it.
+    pub fn memory_probe(mut self, used: impl Fn() -> u64 + Send + Sync + 'static) -> Builder {
+        self.memory_probe = Some(Box::new(move || Bytes(used())));
+        self
+    }
+
+    /// Called when throttling has lasted for ten intervals, and after each ten more: gives memory that is free but
+    /// kept by the allocator back to the system, as `mi_collect` does. It must not block for long. Default: nothing.
+    pub fn memory_collect(mut self, collect: impl Fn() + Send + Sync + 'static) -> Builder {
+        self.memory_collect = Box::new(collect);
         self
     }
 
@@ -145,37 +174,75 @@ impl Builder {
             workers,
             memory_limit,
         });
-        let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
-        catalog.apply_all(&statements, Origin::File)?;
+        let mut settings = self.settings;
+        settings.check()?;
+        run_init_sql(&self.init_sql, &catalog, &mut settings)?;
+        if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
+            && !throttle::has_timers(&runtime)
+        {
+            return Err(Error::Invalid {
+                what: "query_scheduler_name",
+                value: settings.query_scheduler_name.to_string(),
+                allowed: "MemoryThrottledFCFS on runtimes with timers (enable_time) only",
+            });
+        }
+        let memory_probe = self.memory_probe.unwrap_or_else(|| {
+            let probe = pressure::Probe::new(memory_limit, pressure::Tracked::default);
+            Box::new(move || probe.read().used())
+        });
 
         let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
         let (core, crew) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
-            long_poll: LONG_POLL,
+            long_poll: Nanos::from_millis(settings.long_poll_threshold_ms),
             clock: self.clock,
             displace: threads,
             record: self.record,
             watchdog: threads,
         });
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
-        Ok(Governor::start(
+        Ok(Governor::start(Parts {
             catalog,
             core,
             runtime,
             drivers,
-            self.allow_override,
-        ))
+            allow_override: self.allow_override,
+            settings,
+            memory_limit,
+            memory_probe,
+            collect: self.memory_collect,
+        }))
     }
+}
+
+/// Runs the script as one: what is about groups, and what is about variables.
+fn run_init_sql(script: &str, catalog: &Catalog, settings: &mut Settings) -> Result<(), SqlError> {
+    let statements = sql::parse_within(script, sql::Caps::NONE)?;
+    let (mut about_groups, mut numbers) = (Vec::new(), Vec::new());
+    for (number, statement) in (1..).zip(statements) {
+        if let Statement::SetGlobal(set) = &statement {
+            variables::assign(settings, set).map_err(|error| error.at_statement(number, 0))?;
+        } else {
+            about_groups.push(statement);
+            numbers.push(number);
+        }
+    }
+    let number = |nth: usize| numbers.get(nth.wrapping_sub(1)).copied().unwrap_or(nth);
+    catalog
+        .apply_all(&about_groups, Origin::File)
+        .map_err(|error| {
+            let number = number(error.statement);
+            error.at_statement(number, 0)
+        })?;
+    Ok(())
 }
 
 /// More workers than any machine has cores: a larger number is a mistake.
 const MAX_WORKERS: usize = 4096;
 /// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
 const QUANTUM: Nanos = Nanos::from_micros(100);
-/// A poll longer than this is counted as long.
-const LONG_POLL: Nanos = Nanos::from_millis(5);
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

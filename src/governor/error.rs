@@ -3,6 +3,7 @@
 //! Pure.
 
 use crate::admission::AdmissionError;
+use crate::settings::SettingsError;
 use crate::sql::SqlError;
 
 /// An error of the governor. Each stage's own error is inside, with its data.
@@ -34,6 +35,9 @@ pub enum Error {
         /// A name that exists and looks like it.
         similar: Option<String>,
     },
+    /// Settings were refused.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// A builder's value is out of range.
     #[error("{what} is {value}; allowed: {allowed}")]
     Invalid {

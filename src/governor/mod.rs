@@ -17,6 +17,8 @@ mod observe;
 mod routing;
 mod shutdown;
 mod spawn;
+mod throttle;
+mod variables;
 
 pub use builder::{Builder, Host};
 pub use error::Error;
@@ -30,8 +32,9 @@ use crate::exec::join::JoinHandle;
 use crate::exec::task;
 use crate::query::{KillReason, Query, WeakQuery};
 use crate::sched::trace::Trace;
+use crate::settings::Settings;
 use crate::sql;
-use crate::unit::QueryId;
+use crate::unit::{Bytes, QueryId};
 use arc_swap::ArcSwap;
 use builder::AllowOverride;
 use parking_lot::Mutex;
@@ -41,7 +44,9 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use throttle::{Collect, MemoryProbe};
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// One instance of the system in a process: catalog, classifier, admission, executor, accounts.
@@ -87,6 +92,25 @@ struct Inner {
     unclassified: AtomicU64,
     apply_errors: AtomicU64,
     allow_override: AllowOverride,
+    settings: Mutex<Settings>,
+    memory_limit: Bytes,
+    memory_probe: MemoryProbe,
+    collect: Collect,
+    /// The throttle's rules have changed.
+    throttle_changed: Arc<Notify>,
+}
+
+/// What a governor is started with.
+struct Parts {
+    catalog: Catalog,
+    core: Arc<Core>,
+    runtime: Handle,
+    drivers: Vec<tokio::task::JoinHandle<()>>,
+    allow_override: AllowOverride,
+    settings: Settings,
+    memory_limit: Bytes,
+    memory_probe: MemoryProbe,
+    collect: Collect,
 }
 
 impl Governor {
@@ -95,24 +119,19 @@ impl Governor {
         Builder::default()
     }
 
-    fn start(
-        catalog: Catalog,
-        core: Arc<Core>,
-        runtime: Handle,
-        drivers: Vec<tokio::task::JoinHandle<()>>,
-        allow_override: AllowOverride,
-    ) -> Governor {
+    fn start(parts: Parts) -> Governor {
+        let (catalog, core) = (parts.catalog, parts.core);
         let gate = Gate::new();
         let routing = Routing::new(catalog.snapshot(), &core, &gate, None);
-        Governor {
+        let governor = Governor {
             inner: Arc::new(Inner {
                 catalog,
                 translating: Mutex::new(()),
                 routing: ArcSwap::from_pointee(routing),
                 gate,
                 core,
-                drivers: tokio::sync::Mutex::new(drivers),
-                runtime,
+                drivers: tokio::sync::Mutex::new(parts.drivers),
+                runtime: parts.runtime,
                 background: Mutex::default(),
                 queries: Mutex::default(),
                 dropped: Mutex::default(),
@@ -120,9 +139,18 @@ impl Governor {
                 unmanaged_cpu: AtomicU64::new(0),
                 unclassified: AtomicU64::new(0),
                 apply_errors: AtomicU64::new(0),
-                allow_override,
+                allow_override: parts.allow_override,
+                settings: Mutex::new(parts.settings),
+                memory_limit: parts.memory_limit,
+                memory_probe: parts.memory_probe,
+                collect: parts.collect,
+                throttle_changed: Arc::default(),
             }),
-        }
+        };
+        let inner = &governor.inner;
+        inner.govern(&inner.settings.lock());
+        governor.in_background(throttle::beat);
+        governor
     }
 
     /// Spawns a task in a group by its name, without admission and outside of any query.

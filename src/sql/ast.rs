@@ -33,6 +33,10 @@ pub enum Statement {
     ShowCreateGroup(Spanned<String>),
     /// `SHOW USAGE RESOURCE GROUP name`, or with `None` `SHOW USAGE RESOURCE GROUPS`.
     ShowUsage(Option<Spanned<String>>),
+    /// `SET GLOBAL variable = value`
+    SetGlobal(Assignment),
+    /// `SHOW VARIABLES [LIKE 'pattern']`
+    ShowVariables(Option<Spanned<String>>),
 }
 
 /// `CREATE RESOURCE GROUP [IF NOT EXISTS] [OR REPLACE] name [TO classifier, ..] WITH (property, ..)`
@@ -141,7 +145,7 @@ pub enum Test {
     In(Vec<Spanned<String>>),
 }
 
-/// `'key'='value'`
+/// `'key'='value'`, or `key = value` of SET
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// In lower case; perhaps none that exists.
@@ -162,7 +166,9 @@ impl Statement {
                 ..
             })
             | Statement::ShowCreateGroup(name) => Some(name),
-            Statement::ShowGroups(_) => None,
+            Statement::ShowGroups(_) | Statement::SetGlobal(_) | Statement::ShowVariables(_) => {
+                None
+            }
             Statement::ShowUsage(name) => name.as_ref(),
         }
     }
@@ -173,9 +179,11 @@ impl Statement {
             Statement::CreateGroup(_) => "CREATE RESOURCE GROUP",
             Statement::AlterGroup(_) => "ALTER RESOURCE GROUP",
             Statement::DropGroup(_) => "DROP RESOURCE GROUP",
-            Statement::ShowGroups(_) | Statement::ShowCreateGroup(_) | Statement::ShowUsage(_) => {
-                "SHOW"
-            }
+            Statement::SetGlobal(_) => "SET",
+            Statement::ShowGroups(_)
+            | Statement::ShowCreateGroup(_)
+            | Statement::ShowUsage(_)
+            | Statement::ShowVariables(_) => "SHOW",
         }
     }
 }

@@ -198,6 +198,11 @@ impl Gate {
         self.change(|policy, now| policy.look(used, now))
     }
 
+    /// The time between two looks at the memory; none while nothing is throttled.
+    pub fn throttle_interval(&self) -> Option<Nanos> {
+        self.0.policy.lock().throttle_interval()
+    }
+
     /// Admits nothing more, for good: those that wait are told. What has a place keeps it, and may still share it.
     pub fn close(&self) {
         self.change(|policy, _| policy.close());

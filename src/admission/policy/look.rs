@@ -86,6 +86,11 @@ impl<W: Clone> Policy<W> {
         self.waiting.len() as u64
     }
 
+    /// The time between two looks at the memory; none while nothing is throttled.
+    pub fn throttle_interval(&self) -> Option<Nanos> {
+        self.throttle.interval()
+    }
+
     /// What runs over all groups, and what may.
     pub fn governor(&self, now: Nanos) -> GovernorAdmission {
         let age = |since| now.since(since).max(Nanos::from_millis(1));
