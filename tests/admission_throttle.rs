@@ -439,7 +439,11 @@ async fn real_memory_crosses_the_threshold_and_recovers() {
     // Large enough for every allocator to map it and to give it back when it is freed.
     const EACH: usize = 40 << 20;
     let resident = quotient::mem::pressure::Probe::new(Bytes(u64::MAX), Default::default);
-    let before = resident.read().resident.expect("the kernel tells the size").0;
+    let before = resident
+        .read()
+        .resident
+        .expect("the kernel tells the size")
+        .0;
     // Room for four and a half below the threshold.
     let limit = ((before + 9 * EACH as u64 / 2) as f64 / 0.9) as u64;
     let mut settings = Settings::new();
@@ -459,7 +463,11 @@ async fn real_memory_crosses_the_threshold_and_recovers() {
         governor.spawn(&Attributes::new(), async move {
             let block = vec![number as u8; EACH];
             gone.wait_for(|go| *go).await.unwrap();
-            block.iter().step_by(4_096).map(|b| u64::from(*b)).sum::<u64>()
+            block
+                .iter()
+                .step_by(4_096)
+                .map(|b| u64::from(*b))
+                .sum::<u64>()
         })
     };
     let until = async |what: &str, holds: &dyn Fn() -> bool| {
@@ -484,6 +492,9 @@ async fn real_memory_crosses_the_threshold_and_recovers() {
     for (number, handle) in (1..).zip(first.into_iter().chain(more)) {
         assert_eq!(handle.await.unwrap(), number * (EACH as u64 / 4_096));
     }
-    until("it recovers", &|| gauge(&governor, "max_allowed_queries") == 16.0).await;
+    until("it recovers", &|| {
+        gauge(&governor, "max_allowed_queries") == 16.0
+    })
+    .await;
     assert!(!throttles() && gauge(&governor, "throttling_total_ms") > 0.0);
 }

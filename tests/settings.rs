@@ -127,10 +127,10 @@ fn an_illegal_threshold_is_refused_with_the_way_out() {
 #[test]
 fn a_key_of_ours_that_is_not_known_is_an_error_and_others_are_ignored() {
     let text =
-        "pinot.server.port=8098\n\npinot.query.scheduler.throttle.memoryUsagePercentThreshold=90";
+        "pinot.server.port=8098\n\npinot.query.scheduler.throttle.memoryUsagePercentagThreshold=90";
     assert_eq!(
         Settings::from_properties(text).unwrap_err().to_string(),
-        "line 3: unknown key pinot.query.scheduler.throttle.memoryUsagePercentThreshold; \
+        "line 3: unknown key pinot.query.scheduler.throttle.memoryUsagePercentagThreshold; \
          did you mean pinot.query.scheduler.throttle.memoryUsagePercentageThreshold?"
     );
     assert!(Settings::from_properties("pinot.query.schedulers=1\nfoo").is_ok());

@@ -3,7 +3,7 @@
 //! Pure. As `java.util.Properties` reads them: `#` and `!` begin a comment line; a key ends at `=`, `:` or a blank;
 //! a backslash at the end of a line continues it; `\uXXXX` is a UTF-16 unit. Linear, without recursion.
 
-use super::{SettingsError, VARIABLES, Variable};
+use super::{SettingsError, VARIABLES, Variable, VariableSpec};
 use crate::sql::suggest::closest;
 
 /// Keys that begin with this are for us.
@@ -21,18 +21,28 @@ pub(super) struct Property {
 impl Property {
     /// The variable that it sets; none if it is not for us.
     pub(super) fn variable(&self) -> Result<Option<Variable>, SettingsError> {
-        if !self.key.starts_with(OURS) {
+        let Some(name) = self.key.strip_prefix(OURS) else {
             return Ok(None);
-        }
-        let found = VARIABLES
-            .iter()
-            .find(|spec| spec.property == Some(&self.key));
-        match found {
+        };
+        let known = || {
+            VARIABLES
+                .iter()
+                .filter_map(|spec| spec.property?.strip_prefix(OURS))
+        };
+        let spec = |name: &str| {
+            let is = |spec: &&VariableSpec| {
+                spec.property.and_then(|key| key.strip_prefix(OURS)) == Some(name)
+            };
+            VARIABLES.iter().find(is)
+        };
+        match spec(name) {
             Some(spec) => Ok(Some(spec.variable)),
             None => Err(SettingsError::UnknownKey {
                 line: self.line,
                 key: self.key.clone(),
-                did_you_mean: closest(&self.key, VARIABLES.iter().filter_map(|spec| spec.property)),
+                did_you_mean: closest(name, known())
+                    .and_then(spec)
+                    .and_then(|spec| spec.property),
             }),
         }
     }
