@@ -28,6 +28,8 @@ pub enum Kind {
     Refused,
     /// The memory throttle began or ended.
     Throttle,
+    /// A worker's own thread broke.
+    WorkerLost,
 }
 
 impl fmt::Display for Kind {
@@ -36,6 +38,7 @@ impl fmt::Display for Kind {
             Kind::Kill => "kill",
             Kind::Refused => "refused",
             Kind::Throttle => "throttle",
+            Kind::WorkerLost => "worker_lost",
         })
     }
 }
@@ -53,6 +56,12 @@ pub fn refused(group: &str, why: &dyn fmt::Display) {
 /// The memory throttle began or ended: `what` in one line.
 pub fn throttle(what: &dyn fmt::Display) {
     tell(Kind::Throttle, "", None, what);
+}
+
+/// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.
+pub fn worker_lost(worker: usize) {
+    let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
+    tell(Kind::WorkerLost, "", None, &what);
 }
 
 #[cfg(feature = "tracing")]

@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
-use crate::exec::host::attached;
+use crate::exec::host;
 use crate::mem::pressure;
 use crate::query::KillReason;
 use crate::sched;
@@ -17,6 +17,7 @@ use crate::settings::{Scheduler, Settings};
 use crate::sql::{self, SqlError, Statement};
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What drives the workers.
@@ -27,6 +28,10 @@ pub enum Host {
     /// changes; I/O and timers are native.
     #[default]
     Attached,
+    /// Threads of the governor's own, which also drive a tokio runtime for I/O, timers and raw tokio tasks. Built
+    /// anywhere, in plain `fn main` too; [`Governor::block_on`] is the way in. Shares are exact whatever way tasks
+    /// give way, and I/O goes on while every worker is in a long poll.
+    Owned,
 }
 
 /// Whether a request may name its group.
@@ -46,6 +51,7 @@ pub struct Builder {
     settings: Settings,
     memory_probe: Option<MemoryProbe>,
     memory_collect: Collect,
+    pinned: bool,
 }
 
 impl Default for Builder {
@@ -62,6 +68,7 @@ impl Default for Builder {
             settings: Settings::default(),
             memory_probe: None,
             memory_collect: Box::new(|| ()),
+            pinned: false,
         }
     }
 }
@@ -73,7 +80,8 @@ impl Builder {
         self
     }
 
-    /// How many tasks may be polled at once, at least 1. Default: the runtime's workers.
+    /// How many tasks may be polled at once, at least 1. Default: the runtime's workers; for [`Host::Owned`] the
+    /// CPUs that the process may use.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
         self
@@ -145,16 +153,31 @@ impl Builder {
         self
     }
 
+    /// Whether each worker of [`Host::Owned`] keeps to one CPU, in turn of those that the process may use. Default:
+    /// no, the system places them. Worth it where nothing else runs on the machine; elsewhere a worker waits for
+    /// its CPU while others are idle. No effect where the system cannot, and none on [`Host::Attached`].
+    pub fn pin_workers(mut self, pinned: bool) -> Builder {
+        self.pinned = pinned;
+        self
+    }
+
     /// Starts the governor.
     ///
     /// # Errors
     ///
-    /// [`Error::NoRuntime`] outside of a tokio runtime, [`Error::Invalid`] for a value out of range,
-    /// [`Error::Sql`] if the script is refused: nothing is started then.
+    /// [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
+    /// what [`Host::Owned`] needs, [`Error::Invalid`] for a value out of range, [`Error::Sql`] if the script is
+    /// refused: nothing is started then.
     pub fn build(self) -> Result<Governor, Error> {
-        let Host::Attached = self.host;
-        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let workers = self.workers.unwrap_or_else(|| machine::workers(&runtime));
+        let attached = match self.host {
+            Host::Attached => Some(Handle::try_current().map_err(|_| Error::NoRuntime)?),
+            Host::Owned => None,
+        };
+        let workers = self.workers.unwrap_or_else(|| {
+            attached
+                .as_ref()
+                .map_or_else(machine::cpus, machine::workers)
+        });
         if !(1..=MAX_WORKERS).contains(&workers) {
             return Err(Error::Invalid {
                 what: "workers",
@@ -178,7 +201,9 @@ impl Builder {
         settings.check()?;
         run_init_sql(&self.init_sql, &catalog, &mut settings)?;
         if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
-            && !throttle::has_timers(&runtime)
+            && attached
+                .as_ref()
+                .is_some_and(|runtime| !throttle::has_timers(runtime))
         {
             return Err(Error::Invalid {
                 what: "query_scheduler_name",
@@ -191,23 +216,29 @@ impl Builder {
             Box::new(move || probe.read().used())
         });
 
-        let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
-        let (core, crew) = Core::new(Config {
+        let scheduled = attached
+            .as_ref()
+            .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
+        let (core, workers) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
             long_poll: Nanos::from_millis(settings.long_poll_threshold_ms),
             clock: self.clock,
-            displace: threads,
+            displace: scheduled.unwrap_or(false),
             record: self.record,
-            watchdog: threads,
+            watchdog: scheduled.unwrap_or(true),
         });
-        let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
+        let abandoned = KillReason::Shutdown.into_cause();
+        let driven = match attached {
+            Some(runtime) => host::attach(runtime, workers, &abandoned),
+            None => host::own(&core, workers, self.pinned, &abandoned)
+                .map_err(|error| Error::Host(Arc::new(error)))?,
+        };
         Ok(Governor::start(Parts {
             catalog,
             core,
-            runtime,
-            drivers,
+            driven,
             allow_override: self.allow_override,
             settings,
             memory_limit,

@@ -50,6 +50,9 @@ impl Governor {
         if let Statement::ShowVariables(pattern) = statement {
             return Ok(self.show_variables(pattern.as_ref()));
         }
+        if let Statement::Select(select) = statement {
+            return self.select(select);
+        }
         let _order = self.inner.translating.lock();
         let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
         if applied.changed {

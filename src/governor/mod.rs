@@ -19,6 +19,7 @@ mod shutdown;
 mod spawn;
 mod throttle;
 mod variables;
+mod views;
 
 pub use builder::{Builder, Host};
 pub use error::Error;
@@ -28,6 +29,7 @@ pub use spawn::{EnterGuard, spawn};
 use crate::admission::Gate;
 use crate::catalog::Catalog;
 use crate::exec::core::Core;
+use crate::exec::host::{Crew, Entrance};
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
 use crate::query::{KillReason, Query, WeakQuery};
@@ -45,7 +47,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use throttle::{Collect, MemoryProbe};
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -79,9 +80,8 @@ struct Inner {
     routing: ArcSwap<Routing>,
     gate: Gate,
     core: Arc<Core>,
-    drivers: tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
-    /// Where the host does its own work.
-    runtime: Handle,
+    crew: tokio::sync::Mutex<Crew>,
+    entrance: Entrance,
     background: Mutex<Vec<AbortHandle>>,
     queries: Mutex<BTreeMap<QueryId, WeakQuery>>,
     /// Dropped groups that may still have queries or tasks.
@@ -104,8 +104,7 @@ struct Inner {
 struct Parts {
     catalog: Catalog,
     core: Arc<Core>,
-    runtime: Handle,
-    drivers: Vec<tokio::task::JoinHandle<()>>,
+    driven: (Crew, Entrance),
     allow_override: AllowOverride,
     settings: Settings,
     memory_limit: Bytes,
@@ -121,7 +120,8 @@ impl Governor {
 
     fn start(parts: Parts) -> Governor {
         let (catalog, core) = (parts.catalog, parts.core);
-        let gate = Gate::new();
+        let (crew, entrance) = parts.driven;
+        let gate = Gate::with_timers_of(entrance.runtime().clone());
         let routing = Routing::new(catalog.snapshot(), &core, &gate, None);
         let governor = Governor {
             inner: Arc::new(Inner {
@@ -130,8 +130,8 @@ impl Governor {
                 routing: ArcSwap::from_pointee(routing),
                 gate,
                 core,
-                drivers: tokio::sync::Mutex::new(parts.drivers),
-                runtime: parts.runtime,
+                crew: tokio::sync::Mutex::new(crew),
+                entrance,
                 background: Mutex::default(),
                 queries: Mutex::default(),
                 dropped: Mutex::default(),

@@ -25,7 +25,7 @@ impl Governor {
         let mut next = current.clone();
         let variable = assign(&mut next, set)?;
         if next.query_scheduler_name == Scheduler::MemoryThrottledFcfs
-            && !throttle::has_timers(&inner.runtime)
+            && !throttle::has_timers(inner.entrance.runtime())
         {
             let why = "the throttle looks at a runtime's timers, and this one has none".to_owned();
             return Err(bad_value(variable, set, why));

@@ -4,6 +4,7 @@
 //! values are as written; what keys and values mean is the catalog's business. `Display` gives the canonical text,
 //! and `parse(render(statement)) == statement` for everything that [`parse`](super::parse) returns.
 
+use super::select::Select;
 use super::span::{Span, Spanned};
 
 /// The keys of a classifier's conditions, in the order of the canonical texts.
@@ -37,6 +38,8 @@ pub enum Statement {
     SetGlobal(Assignment),
     /// `SHOW VARIABLES [LIKE 'pattern']`
     ShowVariables(Option<Spanned<String>>),
+    /// `SELECT .. FROM view ..`
+    Select(Box<Select>),
 }
 
 /// `CREATE RESOURCE GROUP [IF NOT EXISTS] [OR REPLACE] name [TO classifier, ..] WITH (property, ..)`
@@ -166,9 +169,10 @@ impl Statement {
                 ..
             })
             | Statement::ShowCreateGroup(name) => Some(name),
-            Statement::ShowGroups(_) | Statement::SetGlobal(_) | Statement::ShowVariables(_) => {
-                None
-            }
+            Statement::ShowGroups(_)
+            | Statement::SetGlobal(_)
+            | Statement::ShowVariables(_)
+            | Statement::Select(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
         }
     }
@@ -184,6 +188,7 @@ impl Statement {
             | Statement::ShowCreateGroup(_)
             | Statement::ShowUsage(_)
             | Statement::ShowVariables(_) => "SHOW",
+            Statement::Select(_) => "SELECT",
         }
     }
 }

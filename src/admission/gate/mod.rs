@@ -83,10 +83,19 @@ impl Gate {
     /// A gate without groups, and without a limit over all of them. Its time is tokio's: that of the runtime that it
     /// is made in.
     pub fn new() -> Gate {
+        Gate::made(Handle::try_current().ok())
+    }
+
+    /// As [`new`](Gate::new); those that wait outside of any runtime use the timers of this one.
+    pub fn with_timers_of(runtime: Handle) -> Gate {
+        Gate::made(Some(runtime))
+    }
+
+    fn made(runtime: Option<Handle>) -> Gate {
         Gate(Arc::new(Shared {
             policy: Mutex::new(Policy::new()),
             origin: Instant::now(),
-            runtime: Handle::try_current().ok(),
+            runtime,
         }))
     }
 

@@ -28,7 +28,10 @@ impl Parser<'_> {
             }
             Ok(Statement::SetGlobal(self.setting()?))
         } else {
-            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW", "SET"], EXAMPLE))
+            Err(self.unexpected(
+                &["CREATE", "ALTER", "DROP", "SHOW", "SET", "SELECT"],
+                EXAMPLE,
+            ))
         }
     }
 
