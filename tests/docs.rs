@@ -22,6 +22,7 @@ const DOCUMENTS: [&str; 9] = [
     "docs/guide/first-group.md",
     "docs/guide/classifiers.md",
     "docs/guide/running-work.md",
+    "docs/guide/hosts.md",
     "docs/guide/tokio.md",
     "docs/guide/administration.md",
     "docs/guide/operating.md",

@@ -5,7 +5,8 @@
 use super::error::Error;
 use super::throttle::{self, Collect, MemoryProbe};
 use super::{Governor, Parts, machine, variables};
-use crate::catalog::{Catalog, Machine, Origin};
+use crate::catalog::store::{CatalogStore, FileStore};
+use crate::catalog::{Catalog, CatalogMode, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
@@ -17,6 +18,7 @@ use crate::settings::{Scheduler, Settings};
 use crate::sql::{self, SqlError, Statement};
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -44,6 +46,8 @@ pub struct Builder {
     workers: Option<usize>,
     memory_limit: Option<u64>,
     init_sql: String,
+    catalog: Option<Arc<dyn CatalogStore>>,
+    catalog_mode: CatalogMode,
     allow_override: AllowOverride,
     clock: Clock,
     policy: sched::Config,
@@ -61,6 +65,8 @@ impl Default for Builder {
             workers: None,
             memory_limit: None,
             init_sql: String::new(),
+            catalog: None,
+            catalog_mode: CatalogMode::Strict,
             allow_override: Box::new(|_, _| true),
             clock: Clock::tsc(),
             policy: sched::Config::default(),
@@ -115,13 +121,31 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect, which
+    /// A script that is run, as one, before anything else; what it says of groups only if no catalog is found where it is kept. Values beyond this machine are cut in effect, which
     /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
             self.init_sql.push_str(";\n");
         }
         self.init_sql.push_str(script);
+        self
+    }
+
+    /// Keeps the catalog in a file: loaded now, saved on each change. It is plain SQL; its folder must exist. Until the
+    /// file exists, `init_sql` says what is in it.
+    pub fn catalog_path(self, path: impl Into<PathBuf>) -> Builder {
+        self.catalog_store(FileStore::new(path))
+    }
+
+    /// Keeps the catalog somewhere else than in a file.
+    pub fn catalog_store(mut self, store: impl CatalogStore + 'static) -> Builder {
+        self.catalog = Some(Arc::new(store));
+        self
+    }
+
+    /// What happens if something in the kept catalog is wrong. Default: [`CatalogMode::Strict`].
+    pub fn catalog_mode(mut self, mode: CatalogMode) -> Builder {
+        self.catalog_mode = mode;
         self
     }
 
@@ -165,7 +189,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
+    /// [`Error::Catalog`] if the kept catalog cannot be opened; [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
     /// what [`Host::Owned`] needs, [`Error::Invalid`] for a value out of range, [`Error::Sql`] if the script is
     /// refused: nothing is started then.
     pub fn build(self) -> Result<Governor, Error> {
@@ -193,13 +217,20 @@ impl Builder {
                 allowed: "1 byte and more",
             });
         }
-        let catalog = Catalog::new(Machine {
+        let machine = Machine {
             workers,
             memory_limit,
-        });
+        };
+        let (catalog, found) = match self.catalog {
+            None => (Catalog::new(machine), false),
+            Some(store) => {
+                let opened = Catalog::open(machine, store, self.catalog_mode)?;
+                (opened.catalog, opened.found)
+            }
+        };
         let mut settings = self.settings;
         settings.check()?;
-        run_init_sql(&self.init_sql, &catalog, &mut settings)?;
+        run_init_sql(&self.init_sql, (!found).then_some(&catalog), &mut settings)?;
         if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
             && attached
                 .as_ref()
@@ -248,8 +279,12 @@ impl Builder {
     }
 }
 
-/// Runs the script as one: what is about groups, and what is about variables.
-fn run_init_sql(script: &str, catalog: &Catalog, settings: &mut Settings) -> Result<(), SqlError> {
+/// Runs the script as one: what is about groups, if there is no catalog yet, and what is about variables.
+fn run_init_sql(
+    script: &str,
+    catalog: Option<&Catalog>,
+    settings: &mut Settings,
+) -> Result<(), SqlError> {
     let statements = sql::parse_within(script, sql::Caps::NONE)?;
     let (mut about_groups, mut numbers) = (Vec::new(), Vec::new());
     for (number, statement) in (1..).zip(statements) {
@@ -260,6 +295,9 @@ fn run_init_sql(script: &str, catalog: &Catalog, settings: &mut Settings) -> Res
             numbers.push(number);
         }
     }
+    let Some(catalog) = catalog else {
+        return Ok(());
+    };
     let number = |nth: usize| numbers.get(nth.wrapping_sub(1)).copied().unwrap_or(nth);
     catalog
         .apply_all(&about_groups, Origin::File)

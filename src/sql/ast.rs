@@ -38,6 +38,10 @@ pub enum Statement {
     SetGlobal(Assignment),
     /// `SHOW VARIABLES [LIKE 'pattern']`
     ShowVariables(Option<Spanned<String>>),
+    /// `SHOW CATALOG HISTORY`
+    ShowHistory,
+    /// `ROLLBACK CATALOG TO VERSION n`
+    Rollback(Spanned<u64>),
     /// `SELECT .. FROM view ..`
     Select(Box<Select>),
 }
@@ -172,7 +176,9 @@ impl Statement {
             Statement::ShowGroups(_)
             | Statement::SetGlobal(_)
             | Statement::ShowVariables(_)
-            | Statement::Select(_) => None,
+            | Statement::Select(_)
+            | Statement::ShowHistory
+            | Statement::Rollback(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
         }
     }
@@ -188,6 +194,8 @@ impl Statement {
             | Statement::ShowCreateGroup(_)
             | Statement::ShowUsage(_)
             | Statement::ShowVariables(_) => "SHOW",
+            Statement::ShowHistory => "SHOW",
+            Statement::Rollback(_) => "ROLLBACK CATALOG",
             Statement::Select(_) => "SELECT",
         }
     }

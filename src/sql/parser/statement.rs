@@ -27,11 +27,17 @@ impl Parser<'_> {
                 return Err(self.unexpected(&["GLOBAL"], VARIABLE));
             }
             Ok(Statement::SetGlobal(self.setting()?))
+        } else if self.keyword("ROLLBACK") {
+            for word in ["CATALOG", "TO", "VERSION"] {
+                self.expect(word)?;
+            }
+            let hint = "for example ROLLBACK CATALOG TO VERSION 3; SHOW CATALOG HISTORY lists them";
+            Ok(Statement::Rollback(self.whole_number("a version", hint)?))
         } else {
-            Err(self.unexpected(
-                &["CREATE", "ALTER", "DROP", "SHOW", "SET", "SELECT"],
-                EXAMPLE,
-            ))
+            let words = [
+                "CREATE", "ALTER", "DROP", "SHOW", "SET", "SELECT", "ROLLBACK",
+            ];
+            Err(self.unexpected(&words, EXAMPLE))
         }
     }
 
@@ -117,12 +123,23 @@ impl Parser<'_> {
         if self.keyword("VARIABLES") {
             return Ok(Statement::ShowVariables(self.like()?));
         }
+        if self.keyword("CATALOG") {
+            self.expect("HISTORY")?;
+            return Ok(Statement::ShowHistory);
+        }
         let verbose = self.keyword("VERBOSE");
         if !self.keyword("RESOURCE") {
             let expected: &[&str] = if verbose {
                 &["RESOURCE"]
             } else {
-                &["RESOURCE", "VERBOSE", "CREATE", "USAGE", "VARIABLES"]
+                &[
+                    "RESOURCE",
+                    "VERBOSE",
+                    "CREATE",
+                    "USAGE",
+                    "VARIABLES",
+                    "CATALOG",
+                ]
             };
             return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));
         }
