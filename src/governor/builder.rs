@@ -121,7 +121,7 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else, unless a catalog is found where it is kept. Values beyond this machine are cut in effect, which
+    /// A script that is run, as one, before anything else; what it says of groups only if no catalog is found where it is kept. Values beyond this machine are cut in effect, which
     /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
@@ -230,7 +230,7 @@ impl Builder {
         };
         let mut settings = self.settings;
         settings.check()?;
-        run_init_sql(&self.init_sql, &catalog, found, &mut settings)?;
+        run_init_sql(&self.init_sql, (!found).then_some(&catalog), &mut settings)?;
         if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
             && attached
                 .as_ref()
@@ -279,12 +279,10 @@ impl Builder {
     }
 }
 
-/// Runs the script as one: what is about groups, and what is about variables.
-/// What it says of groups counts unless the catalog was `found`; variables are not in the catalog.
+/// Runs the script as one: what is about groups, if there is no catalog yet, and what is about variables.
 fn run_init_sql(
     script: &str,
-    catalog: &Catalog,
-    found: bool,
+    catalog: Option<&Catalog>,
     settings: &mut Settings,
 ) -> Result<(), SqlError> {
     let statements = sql::parse_within(script, sql::Caps::NONE)?;
@@ -297,9 +295,9 @@ fn run_init_sql(
             numbers.push(number);
         }
     }
-    if found {
+    let Some(catalog) = catalog else {
         return Ok(());
-    }
+    };
     let number = |nth: usize| numbers.get(nth.wrapping_sub(1)).copied().unwrap_or(nth);
     catalog
         .apply_all(&about_groups, Origin::File)
