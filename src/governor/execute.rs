@@ -44,6 +44,9 @@ impl Governor {
         if let Statement::ShowUsage(name) = statement {
             return self.show_usage(name.as_ref());
         }
+        if let Statement::Select(select) = statement {
+            return self.select(select);
+        }
         let _order = self.inner.translating.lock();
         let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
         if applied.changed {
@@ -69,5 +72,11 @@ impl Governor {
             gone.extend(dropped);
         }
         self.sweep();
+    }
+
+    /// What of the kept catalog was left out at the start, in
+    /// [`CatalogMode::Lenient`](crate::catalog::CatalogMode::Lenient): each with its place in the file.
+    pub fn catalog_damage(&self) -> &[sql::SqlError] {
+        self.inner.catalog.damaged()
     }
 }

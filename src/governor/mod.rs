@@ -17,6 +17,7 @@ mod observe;
 mod routing;
 mod shutdown;
 mod spawn;
+mod views;
 
 pub use builder::{Builder, Host};
 pub use error::Error;

@@ -3,6 +3,7 @@
 //! Pure. The data is in fields; texts are made from it.
 
 use super::picture;
+use super::select::SelectError;
 use super::span::Span;
 use std::fmt;
 use std::ops::Deref;
@@ -212,6 +213,21 @@ pub enum SqlErrorKind {
         /// The group that names it.
         by: String,
     },
+    /// The change could not be kept where the catalog is stored, and was not made.
+    #[error("the change could not be kept: {what}")]
+    NotKept {
+        /// What the store says.
+        what: String,
+    },
+    /// ROLLBACK to a version that is not kept.
+    #[error("version {version} of the catalog is not kept")]
+    UnknownVersion {
+        /// The version.
+        version: u64,
+    },
+    /// A SELECT that cannot be answered.
+    #[error(transparent)]
+    Select(SelectError),
     /// A statement that is answered elsewhere, or not by this version.
     #[error("{what} is not supported here")]
     Unsupported {
@@ -244,6 +260,9 @@ impl SqlErrorKind {
             SqlErrorKind::Conflict { .. } => "42P17",
             SqlErrorKind::GroupExists { .. } | SqlErrorKind::IdenticalClassifier { .. } => "42710",
             SqlErrorKind::InUse { .. } => "2BP01",
+            SqlErrorKind::NotKept { .. } => "58030",
+            SqlErrorKind::UnknownVersion { .. } => "42704",
+            SqlErrorKind::Select(error) => error.sqlstate(),
             SqlErrorKind::Unsupported { .. } => "0A000",
         }
     }
@@ -274,6 +293,9 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownClassifier { .. } => "unknown_classifier",
             SqlErrorKind::IdenticalClassifier { .. } => "identical_classifier",
             SqlErrorKind::InUse { .. } => "in_use",
+            SqlErrorKind::NotKept { .. } => "not_kept",
+            SqlErrorKind::UnknownVersion { .. } => "unknown_version",
+            SqlErrorKind::Select(error) => error.code(),
             SqlErrorKind::Unsupported { .. } => "unsupported",
         }
     }

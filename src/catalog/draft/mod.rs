@@ -11,12 +11,12 @@ mod statement;
 
 use super::Origin;
 use super::group::{GroupSpec, Machine};
-use super::property::{BigQueryAction, Key, Setting};
+use super::property::{BigQueryAction, GroupType, Key, Setting};
 use super::snapshot::{DEFAULT_GROUP, Snapshot};
 use crate::sql::suggest::closest;
 use crate::sql::{Output, Span, SqlError, SqlErrorKind, Statement};
 use crate::unit::{ClassifierId, GroupId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -91,17 +91,23 @@ impl Draft {
         )
     }
 
-    /// Grants reservations in order of id, as far as workers are left.
+    /// Grants reservations in order of id, as far as workers are left: exclusive cores first, as their sum was checked
+    /// when they were written, then what short_query groups reserve by their weights.
     fn grant(&mut self) {
         let mut left = self.machine.workers() - 1;
-        for group in self.by_id.values_mut() {
-            let granted = group.exclusive_cpu_cores_written().min(left);
-            left -= granted;
-            if group.granted_cores != granted {
-                let mut spec = GroupSpec::clone(group);
-                spec.granted_cores = granted;
-                *group = Arc::new(spec);
-                self.by_name.insert(group.name.clone(), group.clone());
+        for exclusive in [true, false] {
+            for group in self.by_id.values_mut() {
+                if (group.group_type() == GroupType::ShortQuery) == exclusive {
+                    continue;
+                }
+                let granted = group.reserved_cores_written().min(left);
+                left -= granted;
+                if group.granted_cores != granted {
+                    let mut spec = GroupSpec::clone(group);
+                    spec.granted_cores = granted;
+                    *group = Arc::new(spec);
+                    self.by_name.insert(group.name.clone(), group.clone());
+                }
             }
         }
     }
@@ -154,7 +160,7 @@ impl Draft {
         for c in &spec.classifiers {
             self.identities.insert(c.identity(), (spec.id, c.id));
         }
-        let reserves = spec.exclusive_cpu_cores_written() > 0;
+        let reserves = spec.reserved_cores_written() > 0;
         let spec = Arc::new(spec);
         self.by_name.insert(spec.name.clone(), spec.clone());
         self.by_id.insert(spec.id, spec);
@@ -171,9 +177,57 @@ impl Draft {
         self.by_name.remove(&old.name);
         self.by_id.remove(&old.id);
         self.changed = true;
-        if old.exclusive_cpu_cores_written() > 0 {
+        if old.reserved_cores_written() > 0 {
             self.grant();
         }
+    }
+
+    /// Gives new ids to the groups that `lost` their old ones, and to their classifiers.
+    pub(super) fn renew(&mut self, lost: impl Fn(GroupId) -> bool) {
+        let groups: Vec<_> = self.by_id.values().cloned().collect();
+        for group in groups.iter().filter(|group| lost(group.id)) {
+            let mut spec = GroupSpec::clone(group);
+            self.take(group);
+            spec.id = GroupId(statement::draw(&mut self.next_id));
+            for classifier in &mut spec.classifiers {
+                classifier.id = ClassifierId(statement::draw(&mut self.next_id));
+            }
+            self.put(spec);
+        }
+    }
+
+    /// Gives groups the identities that they had in an earlier life, all below the ids that this draft drew. What two
+    /// of them claim, the first one gets.
+    pub(super) fn identify<'a>(
+        &mut self,
+        earlier: impl Iterator<Item = (&'a str, GroupId, &'a [ClassifierId])>,
+    ) {
+        let mut given = HashSet::new();
+        for (name, id, classifiers) in earlier {
+            let Some(group) = self.by_name.get(name).cloned() else {
+                continue;
+            };
+            let mut spec = GroupSpec::clone(&group);
+            if !spec.is_default() && id >= GroupId::FIRST && given.insert(id.0) {
+                spec.id = id;
+            }
+            let mut free = classifiers.iter().all(|id| !given.contains(&id.0));
+            free &= classifiers.iter().collect::<HashSet<_>>().len() == classifiers.len();
+            if free && classifiers.len() == spec.classifiers.len() {
+                for (classifier, id) in spec.classifiers.iter_mut().zip(classifiers) {
+                    classifier.id = *id;
+                    given.insert(id.0);
+                }
+                spec.classifiers.sort_by_key(|classifier| classifier.id);
+            }
+            self.take(&group);
+            self.put(spec);
+        }
+    }
+
+    /// Ids from `next` on are free.
+    pub(super) fn reserve_ids(&mut self, next: u64) {
+        self.next_id = self.next_id.max(next);
     }
 
     fn unknown(&self, name: &str, span: Span) -> SqlError {

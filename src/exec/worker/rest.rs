@@ -45,7 +45,8 @@ impl Worker {
         seat.serving.store(0, Relaxed);
         seat.asleep.store(true, SeqCst);
         self.core.sleepers.enter(self.index);
-        if self.core.queued_groups() > 0 || seat.inbox.len() > 0 || self.core.is_over() {
+        let work = self.core.queued_groups() > 0 || seat.inbox.len() > 0;
+        if work || self.core.is_refill_due() || self.core.is_over() {
             self.awake();
             return false;
         }

@@ -21,8 +21,15 @@ impl Parser<'_> {
             Ok(Statement::DropGroup(DropGroup { if_exists, name }))
         } else if self.keyword("SHOW") {
             self.show()
+        } else if self.keyword("ROLLBACK") {
+            for word in ["CATALOG", "TO", "VERSION"] {
+                self.expect(word)?;
+            }
+            let hint = "for example ROLLBACK CATALOG TO VERSION 3; SHOW CATALOG HISTORY lists them";
+            Ok(Statement::Rollback(self.whole_number("a version", hint)?))
         } else {
-            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW"], EXAMPLE))
+            let words = ["CREATE", "ALTER", "DROP", "SHOW", "SELECT", "ROLLBACK"];
+            Err(self.unexpected(&words, EXAMPLE))
         }
     }
 
@@ -105,12 +112,16 @@ impl Parser<'_> {
                 Some(self.name()?)
             }));
         }
+        if self.keyword("CATALOG") {
+            self.expect("HISTORY")?;
+            return Ok(Statement::ShowHistory);
+        }
         let verbose = self.keyword("VERBOSE");
         if !self.keyword("RESOURCE") {
             let expected: &[&str] = if verbose {
                 &["RESOURCE"]
             } else {
-                &["RESOURCE", "VERBOSE", "CREATE", "USAGE"]
+                &["RESOURCE", "VERBOSE", "CREATE", "USAGE", "CATALOG"]
             };
             return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));
         }
