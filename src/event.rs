@@ -26,6 +26,10 @@ pub enum Kind {
     Kill,
     /// Others wait for a poll that takes too long.
     LongPoll,
+    /// A request was refused, or waited in vain.
+    Refused,
+    /// The memory throttle began or ended.
+    Throttle,
     /// A worker's own thread broke.
     WorkerLost,
 }
@@ -35,6 +39,8 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::Kill => "kill",
             Kind::LongPoll => "long_poll",
+            Kind::Refused => "refused",
+            Kind::Throttle => "throttle",
             Kind::WorkerLost => "worker_lost",
         })
     }
@@ -48,6 +54,16 @@ pub fn kill(group: &str, query: QueryId, why: &dyn fmt::Display) {
 /// Others wait for a poll of this group that takes too long: `what` says of whose task, and who waits.
 pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
     tell(Kind::LongPoll, group, query, what);
+}
+
+/// A request of this group was refused, or waited in vain: `why` in one line.
+pub fn refused(group: &str, why: &dyn fmt::Display) {
+    tell(Kind::Refused, group, None, why);
+}
+
+/// The memory throttle began or ended: `what` in one line.
+pub fn throttle(what: &dyn fmt::Display) {
+    tell(Kind::Throttle, "", None, what);
 }
 
 /// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.

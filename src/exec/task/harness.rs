@@ -59,7 +59,7 @@ where
 {
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
         let started = worker.now();
-        worker.polls_task_of(self.cell.place);
+        worker.polls_task_of(self.cell.spawned_at);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
         let step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
