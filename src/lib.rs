@@ -187,6 +187,8 @@ pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]
+pub use exec::blame::LongPoll;
+#[doc(inline)]
 pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
@@ -201,6 +203,8 @@ pub use unit::{GroupId, QueryId};
 pub mod task {
     #[doc(inline)]
     pub use crate::exec::task::{Id, id, try_id, yield_now};
+    #[doc(inline)]
+    pub use crate::exec::worker::block_in_place;
     #[doc(inline)]
     pub use crate::governor::spawn;
     #[doc(inline)]

@@ -13,7 +13,7 @@ use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -59,14 +59,15 @@ where
 {
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
         let started = worker.now();
+        worker.polls_task_of(self.cell.spawned_at);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
         let step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
             self.as_mut().poll_future(worker, cx)
         };
-        let took = worker.polled(started, delay);
-        let cpu = self.cell.charge(took);
+        let (took, held) = worker.polled(started, delay);
+        let cpu = self.cell.charge(took, held);
         worker.aged(cpu);
         match step {
             Step::Wait => Poll::Pending,
@@ -202,25 +203,45 @@ const BOX_ABOVE: usize = if cfg!(debug_assertions) {
     16_384
 };
 
-/// Spawns a task on the executor of `account`'s group.
+/// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
+#[track_caller]
 pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    if size_of::<F>() > BOX_ABOVE {
-        spawn_sized(account, lease, Box::pin(future))
-    } else {
-        spawn_sized(account, lease, future)
-    }
+    spawn_at(Location::caller(), account, lease, future)
 }
 
-fn spawn_sized<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+/// As [`spawn`], on behalf of this place.
+pub fn spawn_at<F>(
+    place: &'static Location<'static>,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone()));
+    if size_of::<F>() > BOX_ABOVE {
+        spawn_sized(place, account, lease, Box::pin(future))
+    } else {
+        spawn_sized(place, account, lease, future)
+    }
+}
+
+fn spawn_sized<F>(
+    place: &'static Location<'static>,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), place));
     let group = account.group();
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
