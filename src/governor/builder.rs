@@ -53,11 +53,11 @@ pub struct Builder {
     clock: Clock,
     policy: sched::Config,
     record: bool,
-    long_poll: Option<Duration>,
-    spares: Option<usize>,
     settings: Settings,
     memory_probe: Option<MemoryProbe>,
     memory_collect: Collect,
+    long_poll: Option<Duration>,
+    spares: Option<usize>,
     pinned: bool,
 }
 
@@ -74,11 +74,11 @@ impl Default for Builder {
             clock: Clock::tsc(),
             policy: sched::Config::default(),
             record: false,
-            long_poll: None,
-            spares: None,
             settings: Settings::default(),
             memory_probe: None,
             memory_collect: Box::new(|| ()),
+            long_poll: None,
+            spares: None,
             pinned: false,
         }
     }
@@ -183,7 +183,8 @@ impl Builder {
     }
 
     /// A poll longer than this is long: it is counted, and while others wait for it, it is charged as it goes on, put
-    /// down in [`Governor::long_polls`], and a spare thread serves the others. 100 µs and more; default: 5 ms.
+    /// down in [`Governor::long_polls`], and a spare thread serves the others. 100 µs and more; default: what the
+    /// variable `long_poll_threshold_ms` says, which changes it at run time.
     pub fn long_poll_threshold(mut self, threshold: Duration) -> Builder {
         self.long_poll = Some(threshold);
         self
@@ -230,7 +231,7 @@ impl Builder {
                 allowed: "1 to 4096",
             });
         }
-        if let Some(threshold) = self.long_poll.filter(|&it| it < LEAST_LONG_POLL) {
+        if let Some(threshold) = self.long_poll.filter(|least| *least < LEAST_LONG_POLL) {
             return Err(Error::Invalid {
                 what: "long_poll_threshold",
                 value: format!("{threshold:?}"),
@@ -287,14 +288,14 @@ impl Builder {
             Box::new(move || probe.read().used())
         });
 
+        let variable = Duration::from_millis(settings.long_poll_threshold_ms);
+        let long_poll = self.long_poll.unwrap_or(variable);
+        let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
         let (core, crew) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
-            long_poll: match self.long_poll {
-                Some(it) => Nanos(u64::try_from(it.as_nanos()).unwrap_or(u64::MAX)),
-                None => Nanos::from_millis(settings.long_poll_threshold_ms),
-            },
+            long_poll,
             clock: self.clock,
             displace: scheduled.unwrap_or(false),
             record: self.record,
@@ -355,7 +356,7 @@ fn run_init_sql(
 const MAX_WORKERS: usize = 4096;
 /// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
 const QUANTUM: Nanos = Nanos::from_micros(100);
-/// The watchdog looks at half of it; more often would cost more than it saves.
+/// The watchdog looks at half of a long poll; more often would cost more than it saves.
 const LEAST_LONG_POLL: Duration = Duration::from_micros(100);
 
 impl fmt::Debug for Builder {
