@@ -16,7 +16,7 @@ use quotient::metrics::names;
 use std::collections::BTreeSet;
 
 /// Everything that a user reads. Their Rust is compiled and run as doctests, through src/lib.rs.
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 11] = [
     "README.md",
     "docs/sql.md",
     "docs/guide/first-group.md",
@@ -27,6 +27,7 @@ const DOCUMENTS: [&str; 10] = [
     "docs/guide/administration.md",
     "docs/guide/operating.md",
     "docs/guide/metrics.md",
+    "docs/guide/long-polls.md",
 ];
 
 /// What is written for those who work on the crate.

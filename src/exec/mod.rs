@@ -13,7 +13,7 @@
 
 pub mod account;
 mod alarm;
-pub mod blame;
+mod blame;
 pub mod context;
 pub mod core;
 mod ending;
