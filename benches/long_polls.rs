@@ -85,7 +85,9 @@ fn waits(host: Host, spares: usize, jobs: usize) -> [Duration; 3] {
             std::thread::sleep(Duration::from_micros(500 + (i as u64 * 7_919) % 7_000));
             let (tell, told) = mpsc::channel();
             let sent = Instant::now();
-            let job = async move { drop(tell.send(sent.elapsed())) };
+            let job = async move {
+                let _ = tell.send(sent.elapsed());
+            };
             drop(governor.spawn_in("small", job).expect("the group is there"));
             told.recv().expect("it runs")
         };

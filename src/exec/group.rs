@@ -38,14 +38,8 @@ pub struct Group {
     held_back: AtomicBool,
     /// Moving average of poll lengths in ns; racy on purpose.
     average_poll: AtomicU64,
-    /// Until when, in ns, its polls are expected to be late.
-    late_until: AtomicU64,
     pub(super) counters: CachePadded<Counters>,
 }
-
-/// How long a group is taken at its word that its polls are long. While it is, others need not wait until the next one
-/// turns out to be late as well; one that has changed costs a wake-up of a spare thread per burst of the others.
-const NOTORIOUS: Nanos = Nanos::from_secs(1);
 
 static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 
@@ -63,7 +57,6 @@ impl Group {
             skip_looks: AtomicU8::new(0),
             held_back: AtomicBool::new(false),
             average_poll: AtomicU64::new(sched::FIRST_AVERAGE.0),
-            late_until: AtomicU64::new(0),
             counters: CachePadded::default(),
         })
     }
@@ -212,17 +205,6 @@ impl Group {
         };
         self.fruitless_looks.store(fruitless, Relaxed);
         self.skip_looks.store((1 << fruitless) - 1, Relaxed);
-    }
-
-    /// A poll of the group was found to be late: for a while, more are expected to be.
-    pub(super) fn was_late(&self, now: Nanos) {
-        self.late_until.fetch_max(now.plus(NOTORIOUS).0, Relaxed);
-    }
-
-    /// Whether its polls are expected to be late.
-    #[inline]
-    pub(super) fn is_notorious(&self, now: Nanos) -> bool {
-        self.late_until.load(Relaxed) > now.0
     }
 
     pub(super) fn average_poll(&self) -> Nanos {

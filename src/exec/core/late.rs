@@ -87,7 +87,6 @@ impl Core {
         let group = Core::group_at(&sched, charge.group);
         if let Some(group) = &group {
             group.mirror(&sched.fair);
-            group.was_late(until);
         }
         self.publish(&sched);
         // Its slice ends with the poll, whatever time it takes, so that its worker is known to be back.
