@@ -6,6 +6,7 @@
 use crate::unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// A monotonic clock that is cheap enough to be read at every poll boundary.
 #[derive(Clone, Debug)]
@@ -98,6 +99,11 @@ impl ThreadTime {
     pub fn read() -> Option<ThreadTime> {
         None
     }
+}
+
+/// The time of day, for reports to people. Nothing is measured with it.
+pub fn wall() -> SystemTime {
+    SystemTime::now()
 }
 
 /// The hand that moves a [`Clock::manual`].

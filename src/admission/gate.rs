@@ -77,6 +77,13 @@ impl Gate {
         }
     }
 
+    /// A place of the group for a query that moves in from another one: at once, and beyond the limit if need be.
+    /// None if the group is not there or was removed. Works also after the gate was closed.
+    pub fn move_in(&self, group: GroupId) -> Option<Permit> {
+        let moved = self.0.lock().move_in(group);
+        moved.then(|| Permit::new(self.clone(), group))
+    }
+
     /// Admits nothing more, for good. What has a place keeps it, and may still share it.
     pub fn close(&self) {
         self.0.lock().close();

@@ -7,6 +7,7 @@ pub mod error;
 pub mod gate;
 pub mod permit;
 pub mod policy;
+pub mod watch;
 
 pub use error::{AdmissionError, WaitReason};
 pub use gate::Gate;

@@ -3,7 +3,7 @@
 //! Pure. A state machine over numbers; [`Gate`](super::Gate) calls it under one lock.
 //!
 //! 1. `running` counts places that were given and not yet given back, and nothing else moves it.
-//! 2. A place is given only while `running < limit`. A limit that is lowered below `running` takes nothing back:
+//! 2. A place is given only while `running < limit`, but for queries that move in from another group. A limit that is lowered below `running` takes nothing back:
 //!    no place is given until enough have come back.
 //! 3. A group that was removed gives no place, but counts until its last one is back; then it is forgotten.
 //! 4. Counters of a group only grow, through removal and return, until it is forgotten. Its counts then pass to the
@@ -175,7 +175,18 @@ impl Policy {
         }
     }
 
-    /// A place is given back: once for each [`Decision::Admit`].
+    /// A query that runs in another group goes on in this one: it takes a place, beyond the limit if need be, and
+    /// never waits. False if there is no such group.
+    pub fn move_in(&mut self, group: GroupId) -> bool {
+        let Some(entry) = self.present(group) else {
+            return false;
+        };
+        entry.running += 1;
+        entry.running_peak = entry.running_peak.max(entry.running);
+        true
+    }
+
+    /// A place is given back: once for each [`Decision::Admit`] and each [`Policy::move_in`].
     pub fn leave(&mut self, group: GroupId) {
         let Some(entry) = self.groups.get_mut(&group) else {
             debug_assert!(false, "a place of a group that holds none");

@@ -4,9 +4,12 @@
 //! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
 
 use super::ending::Verdict;
+use super::core::Core;
 use super::group::Group;
 use super::join::{Cause, JoinError};
-use crate::sched::feedback::Stream;
+use super::limits::Limits;
+use crate::sched::breaker::BigQueryKind;
+use crate::sched::feedback::{LEVELS, Stream, level_end};
 use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
 use slab::Slab;
@@ -15,16 +18,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
-use Ordering::Relaxed;
+use Ordering::{Relaxed, SeqCst};
 
 /// What one query, or all tasks of a group that belong to no query, have used.
 pub struct Account {
-    pub(super) group: Arc<Group>,
+    /// Where its tasks are counted, from their beginning to their end: the group that it began in.
+    pub(super) home: Arc<Group>,
+    /// The group that serves them and pays, if it is another one: see [`moving`](super::moving).
+    pub(super) moved: OnceLock<Arc<Group>>,
     query: Option<QueryId>,
     cpu: AtomicU64,
     polls: AtomicU64,
     longest_poll: AtomicU64,
+    scan_rows: AtomicU64,
+    scan_bytes: AtomicU64,
+    /// Tasks of a query that are alive; not kept for a group.
+    live: AtomicU64,
+    limits: Arc<Limits>,
+    /// It went over one of its limits; that happens once.
+    tripped: AtomicBool,
+    /// Its tasks are old, whatever they have used.
+    cooled: AtomicBool,
     killed: Verdict,
+    /// When it was killed, until that its last task is gone was told.
+    killed_at: AtomicU64,
     panicked: AtomicBool,
     aborted: AtomicBool,
     pub(super) waiting: Waiting,
@@ -41,35 +58,59 @@ pub struct AccountUsage {
     pub polls: u64,
     /// Its longest poll.
     pub longest_poll: Nanos,
+    /// Rows that it reported as scanned.
+    pub scan_rows: u64,
+    /// Bytes that it reported as scanned.
+    pub scan_bytes: u64,
+    /// Tasks of the query that are alive; zero for a group.
+    pub tasks: u64,
 }
 
 impl Account {
-    /// The account of a query.
-    pub fn for_query(group: Arc<Group>, query: QueryId) -> Arc<Account> {
-        Account::listed(group, Some(query), 1)
+    /// The account of a query, which may use as much as `limits` say.
+    pub fn for_query(group: Arc<Group>, query: QueryId, limits: Arc<Limits>) -> Arc<Account> {
+        Account::listed(group, Some(query), 1, limits)
     }
 
     /// The account of a group's tasks that belong to no query.
     pub fn for_group(group: Arc<Group>) -> Arc<Account> {
         let shards = group.core().workers();
-        Account::listed(group, None, shards)
+        Account::listed(group, None, shards, Arc::new(Limits::none()))
     }
 
-    fn listed(group: Arc<Group>, query: Option<QueryId>, shards: usize) -> Arc<Account> {
-        let account = Arc::new(Account::new(group, query, shards));
+    fn listed(
+        group: Arc<Group>,
+        query: Option<QueryId>,
+        shards: usize,
+        limits: Arc<Limits>,
+    ) -> Arc<Account> {
+        let account = Arc::new(Account::new(group, query, shards, limits));
         // The cell is empty until here, so this cannot fail.
-        let _ = account.listed.set(account.group.core.list(&account));
+        let _ = account.listed.set(account.core().list(&account));
         account
     }
 
-    fn new(group: Arc<Group>, query: Option<QueryId>, shards: usize) -> Account {
+    fn new(
+        group: Arc<Group>,
+        query: Option<QueryId>,
+        shards: usize,
+        limits: Arc<Limits>,
+    ) -> Account {
         Account {
-            group,
+            home: group,
+            moved: OnceLock::new(),
             query,
             cpu: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             longest_poll: AtomicU64::new(0),
+            scan_rows: AtomicU64::new(0),
+            scan_bytes: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+            limits,
+            tripped: AtomicBool::new(false),
+            cooled: AtomicBool::new(false),
             killed: Verdict::new(),
+            killed_at: AtomicU64::new(0),
             panicked: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             waiting: Waiting::new(shards),
@@ -77,9 +118,16 @@ impl Account {
         }
     }
 
-    /// The group that pays.
+    /// The group that serves its tasks and pays.
+    #[inline]
     pub fn group(&self) -> &Arc<Group> {
-        &self.group
+        self.moved.get().unwrap_or(&self.home)
+    }
+
+    /// The executor that it belongs to.
+    #[inline]
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.home.core
     }
 
     /// The query, if it is one's account.
@@ -93,15 +141,59 @@ impl Account {
             cpu: self.cpu(),
             polls: self.polls.load(Relaxed),
             longest_poll: Nanos(self.longest_poll.load(Relaxed)),
+            scan_rows: self.scan_rows.load(Relaxed),
+            scan_bytes: self.scan_bytes.load(Relaxed),
+            tasks: self.live.load(Relaxed),
         }
     }
 
     /// Ends all tasks of the account: those that wait at once, those that run at the end of their poll. Every
     /// handle yields a cancelled `JoinError` with `cause`. The first call decides; later ones return false.
     pub fn kill(&self, cause: Cause) -> bool {
+        let now = self.core().clock().now().0.max(1);
+        let _ = self.killed_at.compare_exchange(0, now, SeqCst, SeqCst);
         let first = self.killed.give(cause);
         self.waiting.wake_all();
         first
+    }
+
+    /// Adds to the rows that the query has scanned.
+    #[inline]
+    pub fn record_scan_rows(&self, rows: u64) {
+        let before = self.scan_rows.fetch_add(rows, Relaxed);
+        let scanned = before.saturating_add(rows);
+        if scanned > self.limits.scan_rows() {
+            self.over(BigQueryKind::ScanRows, scanned, Nanos::ZERO);
+        }
+    }
+
+    /// Adds to the bytes that the query has scanned.
+    #[inline]
+    pub fn record_scan_bytes(&self, bytes: u64) {
+        self.scan_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// The query was seen to have used so much of one kind, perhaps too much. `late`: how long ago it may have
+    /// gone over its limit. True if it tripped now, for the first time.
+    #[cold]
+    pub fn over(&self, kind: BigQueryKind, used: u64, late: Nanos) -> bool {
+        if self.tripped.load(Relaxed) || self.is_killed() {
+            return false;
+        }
+        let (Some(query), Some(trip)) = (self.query, self.limits.judge(kind, used)) else {
+            return false;
+        };
+        // Tasks on all workers may cross at the same moment: one of them reports it.
+        let first = !self.tripped.swap(true, SeqCst);
+        if first {
+            self.limits.report(query, trip, late);
+        }
+        first
+    }
+
+    /// Whether it went over one of its limits.
+    pub fn has_tripped(&self) -> bool {
+        self.tripped.load(Relaxed)
     }
 
     /// Why it was killed, if it was.
@@ -117,6 +209,37 @@ impl Account {
     /// Whether one of its tasks was aborted, or ended by a shutdown.
     pub fn was_aborted(&self) -> bool {
         self.aborted.load(Relaxed)
+    }
+
+    /// A task of the query begins to live.
+    #[inline]
+    pub(super) fn task_began(&self) {
+        if self.query.is_some() {
+            self.live.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A task's future is gone.
+    #[inline]
+    pub(super) fn task_gone(&self) {
+        if self.query.is_none() {
+            return;
+        }
+        let last = self.live.fetch_sub(1, SeqCst) == 1;
+        if last && self.is_killed() {
+            self.last_task_gone();
+        }
+    }
+
+    #[cold]
+    fn last_task_gone(&self) {
+        let killed = self.killed_at.swap(0, SeqCst);
+        if killed != 0 {
+            let core = self.core();
+            core.kills
+                .kill_to_drop
+                .record(core.clock().now().since(Nanos(killed)));
+        }
     }
 
     /// A task of the account ended without an output.
@@ -138,29 +261,63 @@ impl Account {
         Nanos(self.cpu.load(Relaxed))
     }
 
-    /// Charges one poll; the account's CPU time with it.
+    /// Charges one poll and looks whether that was too much; the account's CPU time with it.
     #[inline]
     pub(super) fn charge(&self, took: Nanos) -> Nanos {
         self.polls.fetch_add(1, Relaxed);
         if took.0 > self.longest_poll.load(Relaxed) {
             self.longest_poll.fetch_max(took.0, Relaxed);
         }
-        Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took)
+        let cpu = Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took);
+        if self.limits.are_near(cpu) {
+            self.check(cpu, took);
+        }
+        cpu
+    }
+
+    /// The end of a poll of a query whose group limits its CPU time or its memory.
+    #[cold]
+    fn check(&self, cpu: Nanos, took: Nanos) {
+        // Its tasks on this worker alone had it at the limit so long ago at most.
+        let late = cpu.since(self.limits.cpu()).0.min(took.0);
+        self.over(BigQueryKind::Cpu, cpu.0, Nanos(late));
+        if let Some(memory) = self.memory_used() {
+            self.over(BigQueryKind::Memory, memory, took);
+        }
+    }
+
+    /// Memory that is charged to the query, if anybody counts it.
+    pub fn memory_used(&self) -> Option<u64> {
+        None
     }
 
     /// The level-2 stream of its tasks, as decided on and as the number that tasks carry.
     pub(super) fn stream(&self) -> (Stream, u64) {
         match self.query {
             Some(id) => (Stream::Query(id), (id.0 << 1) | 1),
-            None => (Stream::Loose, self.group.uid << 1),
+            None => (Stream::Loose, self.home.uid << 1),
         }
+    }
+
+    /// The CPU time that decides on the level of its tasks.
+    pub(super) fn age(&self) -> Nanos {
+        if self.cooled.load(Relaxed) {
+            let oldest = level_end(LEVELS - 2, self.core().config().level_base);
+            return self.cpu().max(Nanos(oldest));
+        }
+        self.cpu()
+    }
+
+    /// From now on its tasks are of the oldest level.
+    pub(super) fn cool(&self) {
+        self.cooled.store(true, Relaxed);
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
         if let Some(&place) = self.listed.get() {
-            self.group.core.unlist(place);
+            self.core().unlist(place);
         }
     }
 }
@@ -169,7 +326,7 @@ impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usage = self.usage();
         f.debug_struct("Account")
-            .field("group", &self.group.name())
+            .field("group", &self.group().name())
             .field("query", &self.query)
             .field("usage", &usage)
             .finish()

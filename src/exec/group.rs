@@ -77,6 +77,7 @@ impl Group {
         let (running, held, fairness) = self.core.look_at(self);
         let queued = held + self.ready();
         let live = self.counters.live();
+        let live = live.saturating_add_signed(self.core.moved_tasks(self.uid));
         GroupUsage {
             tasks_running: running as u64,
             tasks_queued: queued as u64,

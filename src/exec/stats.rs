@@ -72,3 +72,12 @@ pub struct WorkerUsage {
     /// Polls while groups competed.
     pub polls_fair: u64,
 }
+
+/// The times of all kills so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KillTimes {
+    /// From going over a limit to the kill, of queries that a limit ended.
+    pub crossing_to_kill: TimeHistogram,
+    /// From the kill to the drop of the query's last future; of those that had any.
+    pub kill_to_drop: TimeHistogram,
+}

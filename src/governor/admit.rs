@@ -75,7 +75,7 @@ impl Governor {
     pub fn try_admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
         loop {
             let entry = self.route(attributes)?;
-            match self.enter_group(&entry) {
+            match self.enter_group(&entry, attributes) {
                 // Dropped between the two steps: whoever did not ask for it by name is classified anew.
                 Err(AdmissionError::UnknownGroup { .. })
                     if attributes.get_resource_group().is_none() => {}
@@ -84,26 +84,28 @@ impl Governor {
         }
     }
 
-    fn enter_group(&self, entry: &Arc<Entry>) -> Result<Query, AdmissionError> {
-        let account = Account::for_query(entry.group.clone(), Query::next_id());
+    fn enter_group(
+        &self,
+        entry: &Arc<Entry>,
+        attributes: &Attributes,
+    ) -> Result<Query, AdmissionError> {
+        let inner = &self.inner;
+        inner.breaker.let_in(entry, attributes.get_fingerprint())?;
+        let limits = entry.fuse.limits.clone();
+        let account = Account::for_query(entry.group.clone(), Query::next_id(), limits);
         // A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
-        let parent =
-            Query::current().filter(|parent| Arc::ptr_eq(parent.account().group(), &entry.group));
+        let parent = Query::current().filter(|parent| parent.place() == entry.id);
         let permit = match parent {
-            Some(parent) => parent.permit().share(),
-            None => self.inner.gate.try_admit(entry.id)?,
+            Some(parent) => parent.share_place(),
+            None => inner.gate.try_admit(entry.id)?,
         };
-        let (inner, ended_in) = (Arc::downgrade(&self.inner), entry.clone());
+        let weak = Arc::downgrade(inner);
         let query = Query::new(account, permit, move |id, outcome| {
-            ended_in.ended(outcome);
-            if let Some(inner) = inner.upgrade() {
-                inner.queries.lock().remove(&id);
+            if let Some(inner) = weak.upgrade() {
+                inner.ended(id, outcome);
             }
         });
-        self.inner
-            .queries
-            .lock()
-            .insert(query.id(), query.downgrade());
+        inner.begin(&query, entry, attributes);
         Ok(query)
     }
 

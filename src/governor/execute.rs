@@ -56,7 +56,13 @@ impl Governor {
     fn translate(&self, snapshot: Arc<Snapshot>) {
         let inner = &*self.inner;
         let last = inner.routing.load_full();
-        let next = Routing::new(snapshot, &inner.core, &inner.gate, Some(&last));
+        let next = Routing::new(
+            snapshot,
+            &inner.core,
+            &inner.gate,
+            &inner.breaker,
+            Some(&last),
+        );
         let dropped = last.missing_in(&next);
         {
             // A group moves from the one place to the other in the eyes of whoever lists both.
@@ -68,6 +74,7 @@ impl Governor {
             }
             gone.extend(dropped);
         }
+        self.inner.settle_breaker();
         self.sweep();
     }
 }

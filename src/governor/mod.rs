@@ -8,6 +8,7 @@
 
 mod admit;
 mod background;
+mod breaker;
 mod builder;
 mod error;
 mod execute;
@@ -15,6 +16,7 @@ mod group;
 mod machine;
 mod observe;
 mod routing;
+mod running;
 mod shutdown;
 mod spawn;
 
@@ -28,14 +30,16 @@ use crate::catalog::Catalog;
 use crate::exec::core::Core;
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
-use crate::query::{KillReason, Query, WeakQuery};
+use crate::query::{KillReason, Query};
 use crate::sched::trace::Trace;
 use crate::sql;
 use crate::unit::QueryId;
 use arc_swap::ArcSwap;
+use breaker::Breaker;
 use builder::AllowOverride;
 use parking_lot::Mutex;
 use routing::{Entry, Routing};
+use running::Running;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -78,7 +82,8 @@ struct Inner {
     /// Where the host does its own work.
     runtime: Handle,
     background: Mutex<Vec<AbortHandle>>,
-    queries: Mutex<BTreeMap<QueryId, WeakQuery>>,
+    queries: Mutex<BTreeMap<QueryId, Running>>,
+    breaker: Arc<Breaker>,
     /// Dropped groups that may still have queries or tasks.
     dropped: Mutex<Vec<Arc<Entry>>>,
     /// What groups that are gone for good had been charged.
@@ -103,8 +108,9 @@ impl Governor {
         allow_override: AllowOverride,
     ) -> Governor {
         let gate = Gate::new();
-        let routing = Routing::new(catalog.snapshot(), &core, &gate, None);
-        Governor {
+        let breaker = Breaker::new();
+        let routing = Routing::new(catalog.snapshot(), &core, &gate, &breaker, None);
+        let governor = Governor {
             inner: Arc::new(Inner {
                 catalog,
                 translating: Mutex::new(()),
@@ -115,6 +121,7 @@ impl Governor {
                 runtime,
                 background: Mutex::default(),
                 queries: Mutex::default(),
+                breaker,
                 dropped: Mutex::default(),
                 past_cpu: AtomicU64::new(0),
                 unmanaged_cpu: AtomicU64::new(0),
@@ -122,7 +129,9 @@ impl Governor {
                 apply_errors: AtomicU64::new(0),
                 allow_override,
             }),
-        }
+        };
+        governor.inner.breaker.attach(&governor.inner);
+        governor
     }
 
     /// Spawns a task in a group by its name, without admission and outside of any query.
@@ -151,11 +160,7 @@ impl Governor {
 
     /// The running query of that id.
     pub fn query(&self, id: QueryId) -> Option<Query> {
-        self.inner
-            .queries
-            .lock()
-            .get(&id)
-            .and_then(WeakQuery::upgrade)
+        Some(self.inner.running(id)?.0)
     }
 
     /// Ends the recording that [`Builder::record_schedule`] began: what the scheduler was told and what it

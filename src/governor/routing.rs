@@ -4,13 +4,15 @@
 //! a whole; an [`Entry`] lives as long as its group and is changed in place, so that an ALTER keeps vruntime,
 //! counters and running queries.
 
+use super::breaker::{Breaker, Fuse};
 use crate::admission::Gate;
 use crate::catalog::{GroupSpec, GroupType, Snapshot};
 use crate::classify::{Index, Input};
 use crate::exec::account::Account;
 use crate::exec::core::Core;
 use crate::exec::group::Group;
-use crate::metrics::snapshot::GroupRow;
+use crate::exec::stats::GroupUsage;
+use crate::metrics::snapshot::{GroupRow, add_usage};
 use crate::query::Outcome;
 use crate::unit::GroupId;
 use parking_lot::Mutex;
@@ -25,6 +27,8 @@ pub(super) struct Entry {
     pub(super) group: Arc<Group>,
     /// The account of its tasks that belong to no query.
     pub(super) loose: Arc<Account>,
+    /// What its queries may use.
+    pub(super) fuse: Fuse,
     pub(super) classified: AtomicU64,
     outcomes: [AtomicU64; 4],
     /// What dropped groups of this name had counted when they were gone: no series may go back.
@@ -32,13 +36,14 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn new(spec: &GroupSpec, core: &Arc<Core>) -> Arc<Entry> {
+    fn new(spec: &GroupSpec, version: u64, core: &Arc<Core>, breaker: &Arc<Breaker>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
         Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
             group,
+            fuse: Fuse::new(spec, version, breaker),
             classified: AtomicU64::new(0),
             outcomes: Default::default(),
             heritage: Mutex::default(),
@@ -46,8 +51,17 @@ impl Entry {
     }
 
     pub(super) fn has_tasks(&self) -> bool {
-        let usage = self.group.usage();
+        let usage = self.usage();
         usage.tasks_running + usage.tasks_queued + usage.tasks_waiting > 0
+    }
+
+    /// What its tasks have used, those of queries that are cooled down included.
+    pub(super) fn usage(&self) -> GroupUsage {
+        let mut usage = self.group.usage();
+        if let Some(cooled) = self.fuse.cooled_usage() {
+            add_usage(&mut usage, &cooled);
+        }
+        usage
     }
 
     pub(super) fn ended(&self, outcome: Outcome) {
@@ -74,17 +88,20 @@ impl Routing {
         snapshot: Arc<Snapshot>,
         core: &Arc<Core>,
         gate: &Gate,
+        breaker: &Arc<Breaker>,
         last: Option<&Routing>,
     ) -> Routing {
+        let version = snapshot.version();
         let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
             Some(entry) => {
                 entry.group.set_weight(spec.cpu_core_limit());
+                entry.fuse.set(spec, version);
                 gate.set_limit(spec.id, spec.concurrency_limit());
                 entry.clone()
             }
             None => {
                 gate.register(spec.id, &spec.name, spec.concurrency_limit());
-                Entry::new(spec, core)
+                Entry::new(spec, version, core, breaker)
             }
         };
         let by_id: FxHashMap<_, _> = snapshot

@@ -29,6 +29,9 @@ pub fn render(snapshot: &Snapshot) -> String {
     workers(&mut page, snapshot);
     page.family(&names::UNMANAGED_CPU)
         .line(&[], Seconds(snapshot.unmanaged_cpu));
+    let mut family = page.family(&names::KILL_LATENCY);
+    family.histogram("crossing_to_kill", &snapshot.kills.crossing_to_kill);
+    family.histogram("kill_to_drop", &snapshot.kills.kill_to_drop);
     page.family(&names::CATALOG_VERSION)
         .line(&[], snapshot.catalog_version);
     page.family(&names::CATALOG_APPLY_ERRORS)
@@ -90,6 +93,12 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
         }
     }
     each(page, &names::GROUP_CLASSIFIED, rows, |row| row.classified);
+    let mut family = page.family(&names::GROUP_BIG_QUERY);
+    for (name, row) in rows {
+        for ((kind, action), count) in &row.big_queries {
+            family.line(&[name, kind, action], count);
+        }
+    }
 }
 
 fn workers(page: &mut Page, snapshot: &Snapshot) {
@@ -172,23 +181,25 @@ impl Family<'_> {
         self.sample("", names.zip(labels.iter().copied()), value);
     }
 
-    fn histogram(&mut self, group: &str, histogram: &TimeHistogram) {
+    /// A histogram with one label.
+    fn histogram(&mut self, value: &str, histogram: &TimeHistogram) {
+        let label = self.metric.labels.first().copied().unwrap_or_default();
         let mut count = 0;
         let bounds = TIME_BOUNDS.iter().map(|bound| Seconds(*bound).to_string());
         for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(histogram.buckets) {
             count += bucket;
             self.sample(
                 "_bucket",
-                [("group", group), ("le", &bound)].into_iter(),
+                [(label, value), ("le", &bound)].into_iter(),
                 count,
             );
         }
         self.sample(
             "_sum",
-            [("group", group)].into_iter(),
+            [(label, value)].into_iter(),
             Seconds(histogram.sum),
         );
-        self.sample("_count", [("group", group)].into_iter(), count);
+        self.sample("_count", [(label, value)].into_iter(), count);
     }
 
     fn sample<'a>(

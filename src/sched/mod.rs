@@ -8,8 +8,10 @@
 //! - level 1, [`fair`]: which *group* a free worker serves next: the one with the least vruntime;
 //! - level 2, [`feedback`]: which *tasks* of that group, by the age of their query.
 //!
-//! Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number.
+//! Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number, and
+//! [`breaker`] says which queries use too much.
 
+pub mod breaker;
 pub mod entitle;
 pub mod fair;
 pub mod feedback;

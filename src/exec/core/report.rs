@@ -4,7 +4,7 @@
 
 use super::{Core, Sched};
 use crate::exec::group::Group;
-use crate::exec::stats::WorkerUsage;
+use crate::exec::stats::{KillTimes, WorkerUsage};
 use crate::sched::entitle::{Demand, Fairness};
 use crate::unit::Nanos;
 use std::fmt;
@@ -15,6 +15,16 @@ impl Core {
     /// Counters of each worker.
     pub fn worker_usage(&self) -> Vec<WorkerUsage> {
         self.seats.iter().map(|seat| seat.usage()).collect()
+    }
+
+    /// How long it took to end queries that were killed.
+    pub fn kill_latency(&self) -> KillTimes {
+        self.kills.read()
+    }
+
+    /// A query was killed for going over a limit, so long ago.
+    pub fn crossed(&self, late: Nanos) {
+        self.kills.crossing_to_kill.record(late);
     }
 
     /// The ready groups' demands, for the ledger. At most once a millisecond, and never more than about a
@@ -112,7 +122,7 @@ impl Core {
                 out,
                 "{account:?}: {} waiting, {} ready",
                 account.waiting.len(),
-                account.group.ready()
+                account.group().ready()
             );
         }
         out

@@ -28,9 +28,17 @@ impl Meta {
     pub(in crate::exec) fn place(&self) -> (Stream, Nanos) {
         let account = &self.cell.account;
         match account.stream() {
-            (stream @ Stream::Query(_), _) => (stream, account.cpu()),
+            (stream @ Stream::Query(_), _) => (stream, account.age()),
             (Stream::Loose, _) => (Stream::Loose, Nanos(self.cell.cpu.load(Relaxed))),
         }
+    }
+}
+
+impl Meta {
+    /// Whether its query belongs to the group with this number. A task without a query is always its group's.
+    #[inline]
+    pub(in crate::exec) fn is_served_by(&self, uid: u64) -> bool {
+        !self.cell.in_query || self.cell.account.is_served_by(uid)
     }
 }
 
@@ -64,7 +72,7 @@ impl<S: ?Sized> Cell<S> {
     }
 
     pub(in crate::exec) fn group(&self) -> &Arc<Group> {
-        &self.account.group
+        self.account.group()
     }
 
     pub(in crate::exec) fn is_finished(&self) -> bool {
@@ -81,9 +89,13 @@ impl<S: ?Sized> Cell<S> {
     }
 
     pub(super) fn must_end(&self, worker: &Worker) -> bool {
-        self.flags.is_aborted()
-            || worker.is_cancelling()
-            || (self.in_query && self.account.is_killed())
+        self.flags.is_aborted() || worker.is_cancelling() || self.is_killed()
+    }
+
+    /// Whether its query was killed.
+    #[inline]
+    pub(super) fn is_killed(&self) -> bool {
+        self.in_query && self.account.is_killed()
     }
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.
@@ -103,7 +115,7 @@ impl<S: ?Sized> Cell<S> {
             return None;
         }
         let killed = self.account.killed().cloned();
-        killed.or_else(|| self.account.group.core.cancelled().cloned())
+        killed.or_else(|| self.account.core().cancelled().cloned())
     }
 }
 

@@ -60,14 +60,17 @@ where
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
         let started = worker.now();
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
-        let step = if self.cell.must_end(worker) {
+        let mut step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
             self.as_mut().poll_future(worker, cx)
         };
-        let took = worker.polled(started, delay);
-        let cpu = self.cell.charge(took);
-        worker.aged(cpu);
+        let mut took = self.charge(worker, started, delay);
+        if matches!(step, Step::Wait) && self.cell.is_killed() {
+            // During that poll, or by what it cost: here is the next poll boundary.
+            step = Step::End(self.as_mut().cancel());
+            took = self.charge(worker, worker.now(), Nanos::ZERO);
+        }
         match step {
             Step::Wait => Poll::Pending,
             Step::End(output) => {
@@ -77,11 +80,20 @@ where
                         worker.dropped(took);
                     }
                 }
-                self.finish(output);
-                worker.finished();
+                self.as_mut().finish(output);
+                worker.finished(&self.cell.account.home);
                 Poll::Ready(())
             }
         }
+    }
+
+    /// The poll that began at `started` is over: it is charged, and its length returned.
+    #[inline]
+    fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
+        let took = worker.polled(started, delay);
+        let cpu = self.cell.charge(took);
+        worker.aged(cpu);
+        took
     }
 
     #[inline]
@@ -141,7 +153,7 @@ where
             .enter(worker.index(), cx.waker().clone());
         *this.ticket = Some(ticket);
         let aborted = this.cell.flags.waits(ticket);
-        let core = &this.cell.account.group.core;
+        let core = this.cell.account.core();
         if aborted || this.cell.account.killed().is_some() || core.cancelled().is_some() {
             return Step::End(self.cancel());
         }
@@ -173,6 +185,7 @@ where
             drop(waker);
         }
         let lease = this.scope.lease.take();
+        this.cell.account.task_gone();
         contain(|| drop(lease));
         this.cell.complete(output);
     }
@@ -187,10 +200,10 @@ where
         // Reached with the future still there only if a runnable was dropped instead of run.
         if self.future.is_some() {
             let output = self.as_mut().cancel();
-            let group = self.cell.account.group.clone();
-            self.finish(output);
-            group.counters.finished.fetch_add(1, SeqCst);
-            group.core.look_whether_over();
+            self.as_mut().finish(output);
+            let home = &self.cell.account.home;
+            home.counters.finished.fetch_add(1, SeqCst);
+            home.core.look_whether_over();
         }
     }
 }
@@ -221,17 +234,18 @@ where
     F::Output: Send + 'static,
 {
     let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone()));
-    let group = account.group();
+    let home = &account.home;
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
         contain(|| drop(lease));
         cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
         JoinHandle::new(cell.clone())
     };
-    let ending = group.core.ending();
-    if let Err(cause) = ending.count(&group.counters, || group.core.look_whether_over()) {
+    let ending = home.core.ending();
+    if let Err(cause) = ending.count(&home.counters, || home.core.look_whether_over()) {
         return refuse(cause, future, lease);
     }
+    account.task_began();
     let scope = Scope {
         task: cell.clone(),
         lease,
@@ -253,7 +267,7 @@ where
     context::worker(|worker| match worker {
         Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
         // The caller's account holds the group.
-        _ => group.push(runnable),
+        _ => account.group().push(runnable),
     });
     JoinHandle::new(cell)
 }
@@ -274,7 +288,7 @@ fn schedule(runnable: Runnable, info: ScheduleInfo) {
 
 fn push_to_group(runnable: Runnable) {
     // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
-    let group = runnable.metadata().cell.account.group.clone();
+    let group = runnable.metadata().cell.group().clone();
     group.push(runnable);
 }
 
@@ -293,7 +307,7 @@ fn deliver(runnable: Runnable) {
         }
     });
     let Some(task) = task else { return };
-    let group = task.metadata().cell.account.group.clone();
+    let group = task.metadata().cell.group().clone();
     group.push_quietly(task);
     // Only now: a worker says that it sleeps, then looks whether anything was pushed.
     if !group.core.expects_worker_here() {

@@ -77,6 +77,17 @@ pub fn current() -> Option<Current> {
     })
 }
 
+/// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query.
+#[inline]
+pub fn with_account(f: impl FnOnce(&Account)) {
+    context::task(|scope| {
+        let account = scope.map(|scope| scope.task.account());
+        if let Some(account) = account.filter(|account| account.query().is_some()) {
+            f(account);
+        }
+    });
+}
+
 /// The running task's id.
 ///
 /// # Panics

@@ -4,9 +4,10 @@
 
 use super::Worker;
 use super::stolen::SUSPECT;
+use crate::exec::group::Group;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// What tasks and their harness ask of the worker that runs them.
 impl Worker {
@@ -63,8 +64,14 @@ impl Worker {
         }
     }
 
-    pub(in crate::exec) fn finished(&self) {
-        self.tally.finished.set(self.tally.finished.get() + 1);
+    /// A task is gone that was counted in `home`: mostly the group that is being served.
+    #[inline]
+    pub(in crate::exec) fn finished(&self, home: &Group) {
+        if home.uid == self.uid.get() {
+            self.tally.finished.set(self.tally.finished.get() + 1);
+        } else {
+            home.counters.finished.fetch_add(1, SeqCst);
+        }
     }
 
     /// Whether a task of this stream may join the ring.

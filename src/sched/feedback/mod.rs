@@ -168,6 +168,25 @@ impl<T> Feedback<T> {
         Some(task)
     }
 
+    /// Takes all waiting tasks of a stream, from all levels, in the order in which they would run within each. The
+    /// turn that runs is not ended by it.
+    pub fn take_all(&mut self, stream: Stream) -> Vec<T> {
+        let mut taken = Vec::new();
+        for level in &mut self.levels {
+            match stream {
+                Stream::Loose => taken.extend(level.loose.drain(..)),
+                Stream::Query(id) => {
+                    let ours = level.queries.keys().filter(|&&(_, query)| query == id);
+                    for rank in ours.copied().collect::<Vec<_>>() {
+                        taken.extend(level.queries.remove(&rank).into_iter().flatten());
+                    }
+                }
+            }
+        }
+        self.len -= taken.len();
+        taken
+    }
+
     /// Tasks of a turn's stream that wait in its level.
     pub fn waiting(&self, turn: Turn) -> usize {
         let level = &self.levels[turn.level];
