@@ -172,7 +172,9 @@ pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
-pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
+pub use query::{KillReason, Query, Runaway, Usage, record_scan_bytes, record_scan_rows};
+#[doc(inline)]
+pub use sched::breaker::{Action, BigQueryKind};
 #[doc(inline)]
 pub use unit::{GroupId, QueryId};
 

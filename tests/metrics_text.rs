@@ -2,7 +2,7 @@
 
 mod support;
 
-use quotient::exec::stats::{GroupUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage};
+use quotient::exec::stats::{GroupUsage, KillTimes, TIME_BOUNDS, TimeHistogram, WorkerUsage};
 use quotient::metrics::names::{self, Kind};
 use quotient::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, QueryOutcomes, Snapshot,
@@ -62,6 +62,7 @@ fn bi() -> GroupRow {
             ),
         ]),
         classified: 20,
+        big_queries: BTreeMap::from([(("cpu", "kill"), 2), (("elapsed", "dry_run"), 1)]),
     }
 }
 
@@ -90,6 +91,10 @@ fn small() -> Snapshot {
         ],
         unclassified: 3,
         unmanaged_cpu: Nanos(1),
+        kills: KillTimes {
+            crossing_to_kill: histogram(&[(0, 2)], Nanos(3_000)),
+            kill_to_drop: histogram(&[(1, 1)], Nanos(20_000)),
+        },
         catalog_version: 12,
         catalog_apply_errors: 2,
     }

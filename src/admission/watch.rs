@@ -111,7 +111,10 @@ impl WatchList {
         report: Arc<str>,
     ) -> bool {
         let kind = (group, fingerprint);
-        let over = self.kinds.get(&kind).is_some_and(|entry| entry.until <= now);
+        let over = self
+            .kinds
+            .get(&kind)
+            .is_some_and(|entry| entry.until <= now);
         if over {
             self.take(kind);
         }
@@ -134,7 +137,11 @@ impl WatchList {
             self.order.remove(&(last, entry.id, kind));
         }
         entry.kills.push_back(now);
-        while entry.kills.front().is_some_and(|&kill| now.since(kill) >= rule.window) {
+        while entry
+            .kills
+            .front()
+            .is_some_and(|&kill| now.since(kill) >= rule.window)
+        {
             entry.kills.pop_front();
         }
         // A clock that stood still in a window of nothing: the last kill counts.

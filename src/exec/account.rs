@@ -3,8 +3,8 @@
 //! Mechanism; any thread. A task is entered in `Waiting` at its first `Pending`, not when it is spawned:
 //! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
 
-use super::ending::Verdict;
 use super::core::Core;
+use super::ending::Verdict;
 use super::group::Group;
 use super::join::{Cause, JoinError};
 use super::limits::Limits;
@@ -34,6 +34,8 @@ pub struct Account {
     scan_bytes: AtomicU64,
     /// Tasks of a query that are alive; not kept for a group.
     live: AtomicU64,
+    /// The number of a query's first task; the largest number once that is gone.
+    root: AtomicU64,
     limits: Arc<Limits>,
     /// It went over one of its limits; that happens once.
     tripped: AtomicBool,
@@ -106,6 +108,7 @@ impl Account {
             scan_rows: AtomicU64::new(0),
             scan_bytes: AtomicU64::new(0),
             live: AtomicU64::new(0),
+            root: AtomicU64::new(0),
             limits,
             tripped: AtomicBool::new(false),
             cooled: AtomicBool::new(false),
@@ -213,21 +216,35 @@ impl Account {
 
     /// A task of the query begins to live.
     #[inline]
-    pub(super) fn task_began(&self) {
+    pub(super) fn task_began(&self, id: u64) {
         if self.query.is_some() {
             self.live.fetch_add(1, Relaxed);
+            if self.root.load(Relaxed) == 0 {
+                let _ = self.root.compare_exchange(0, id, Relaxed, Relaxed);
+            }
         }
     }
 
     /// A task's future is gone.
     #[inline]
-    pub(super) fn task_gone(&self) {
+    pub(super) fn task_gone(&self, id: u64) {
         if self.query.is_none() {
             return;
+        }
+        if self.root.load(Relaxed) == id {
+            self.root.store(u64::MAX, Relaxed);
         }
         let last = self.live.fetch_sub(1, SeqCst) == 1;
         if last && self.is_killed() {
             self.last_task_gone();
+        }
+    }
+
+    /// Tasks of the query that have outlived its first one.
+    pub fn outliving(&self) -> u64 {
+        match self.root.load(Relaxed) {
+            u64::MAX => self.live.load(Relaxed),
+            _ => 0,
         }
     }
 

@@ -56,10 +56,7 @@ impl Limits {
     /// Changes them, also for queries that run.
     pub fn set(&self, budgets: Budgets) {
         let number = |kind| budgets.limit(kind).unwrap_or(OFF);
-        let (cpu, rows) = (
-            number(BigQueryKind::Cpu),
-            number(BigQueryKind::ScanRows),
-        );
+        let (cpu, rows) = (number(BigQueryKind::Cpu), number(BigQueryKind::ScanRows));
         let near = if budgets.memory.is_some() { 0 } else { cpu };
         self.budgets.store(Arc::new(budgets));
         self.cpu.store(cpu, Relaxed);

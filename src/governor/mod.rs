@@ -15,6 +15,7 @@ mod execute;
 mod group;
 mod machine;
 mod observe;
+mod operate;
 mod routing;
 mod running;
 mod shutdown;

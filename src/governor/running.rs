@@ -6,7 +6,7 @@
 use super::Inner;
 use super::routing::Entry;
 use crate::classify::Attributes;
-use crate::query::{Outcome, Query, WeakQuery};
+use crate::query::{Outcome, Query, Runaway, WeakQuery};
 use crate::unit::QueryId;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub(super) struct Running {
     /// The group whose place it holds.
     pub(super) entry: Arc<Entry>,
     pub(super) attributes: Attributes,
+    /// What came of its going over a limit, if it did.
+    pub(super) runaway: Option<Arc<Runaway>>,
 }
 
 impl Inner {
@@ -31,6 +33,7 @@ impl Inner {
             query: query.downgrade(),
             entry: entry.clone(),
             attributes: attributes.clone(),
+            runaway: None,
         };
         self.queries.lock().insert(query.id(), running);
         // Only now: an ALTER that comes after this look finds the query in the list.

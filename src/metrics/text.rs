@@ -194,11 +194,7 @@ impl Family<'_> {
                 count,
             );
         }
-        self.sample(
-            "_sum",
-            [(label, value)].into_iter(),
-            Seconds(histogram.sum),
-        );
+        self.sample("_sum", [(label, value)].into_iter(), Seconds(histogram.sum));
         self.sample("_count", [(label, value)].into_iter(), count);
     }
 

@@ -212,6 +212,18 @@ pub enum SqlErrorKind {
         /// The group that names it.
         by: String,
     },
+    /// KILL of a query that neither runs nor waits.
+    #[error("there is no query {id}; perhaps it has ended")]
+    UnknownQuery {
+        /// The id.
+        id: u64,
+    },
+    /// DROP WATCH of what is not watched.
+    #[error("there is no watch {id}; perhaps it has ended")]
+    UnknownWatch {
+        /// The id.
+        id: u64,
+    },
     /// A statement that is answered elsewhere, or not by this version.
     #[error("{what} is not supported here")]
     Unsupported {
@@ -238,7 +250,9 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownProperty { .. }
             | SqlErrorKind::UnknownClassifierKey { .. }
             | SqlErrorKind::UnknownGroup { .. }
-            | SqlErrorKind::UnknownClassifier { .. } => "42704",
+            | SqlErrorKind::UnknownClassifier { .. }
+            | SqlErrorKind::UnknownQuery { .. }
+            | SqlErrorKind::UnknownWatch { .. } => "42704",
             SqlErrorKind::BadValue { .. } | SqlErrorKind::BeyondMachine { .. } => "22023",
             SqlErrorKind::Immutable { .. } | SqlErrorKind::Builtin { .. } => "55000",
             SqlErrorKind::Conflict { .. } => "42P17",
@@ -274,6 +288,8 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownClassifier { .. } => "unknown_classifier",
             SqlErrorKind::IdenticalClassifier { .. } => "identical_classifier",
             SqlErrorKind::InUse { .. } => "in_use",
+            SqlErrorKind::UnknownQuery { .. } => "unknown_query",
+            SqlErrorKind::UnknownWatch { .. } => "unknown_watch",
             SqlErrorKind::Unsupported { .. } => "unsupported",
         }
     }

@@ -73,6 +73,7 @@ impl Display for Statement {
                 write!(f, "SHOW USAGE RESOURCE GROUP {}", Name(name))
             }
             Statement::ShowUsage(None) => f.write_str("SHOW USAGE RESOURCE GROUPS"),
+            Statement::Operate(operation) => operation.fmt(f),
         }
     }
 }

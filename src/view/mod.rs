@@ -2,4 +2,6 @@
 //!
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
+pub mod queries;
+pub mod runaway;
 pub mod usage;

@@ -185,7 +185,7 @@ where
             drop(waker);
         }
         let lease = this.scope.lease.take();
-        this.cell.account.task_gone();
+        this.cell.account.task_gone(this.cell.id.number());
         contain(|| drop(lease));
         this.cell.complete(output);
     }
@@ -245,7 +245,7 @@ where
     if let Err(cause) = ending.count(&home.counters, || home.core.look_whether_over()) {
         return refuse(cause, future, lease);
     }
-    account.task_began();
+    account.task_began(cell.id.number());
     let scope = Scope {
         task: cell.clone(),
         lease,

@@ -40,6 +40,11 @@ impl Id {
     pub(crate) fn next() -> Id {
         Id(NEXT_ID.fetch_add(1, Relaxed))
     }
+
+    /// From 1.
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for Id {

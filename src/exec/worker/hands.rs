@@ -30,7 +30,9 @@ impl Worker {
         self.lifo_streak.set(0);
         loop {
             match self.ring.pop() {
-                Some(task) if task.metadata().stream == self.stream.get() && self.is_ours(&task) => {
+                Some(task)
+                    if task.metadata().stream == self.stream.get() && self.is_ours(&task) =>
+                {
                     self.fresh.set(self.fresh.get().saturating_sub(1));
                     return Some(task);
                 }

@@ -41,7 +41,10 @@ impl Deadlines {
         queries.remove(query);
         queries.at.insert(query, at);
         queries.order.insert((at, query));
-        let is_next = queries.order.first().is_some_and(|&(_, next)| next == query);
+        let is_next = queries
+            .order
+            .first()
+            .is_some_and(|&(_, next)| next == query);
         drop(queries);
         if is_next {
             self.earlier.notify_one();

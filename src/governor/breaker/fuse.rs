@@ -131,4 +131,3 @@ fn rule(spec: &GroupSpec) -> Option<Rule> {
         window: spec.quarantine_window(),
     })
 }
-

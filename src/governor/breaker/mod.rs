@@ -139,6 +139,9 @@ impl Inner {
         self.breaker.deadlines.clear(id);
         entry.fuse.count(trip.kind, &runaway.action);
         event::runaway(event_kind(trip.kind), &entry.name, id, &runaway);
+        if let Some(running) = self.queries.lock().get_mut(&id) {
+            running.runaway = Some(runaway.clone());
+        }
         self.breaker.remember(runaway);
     }
 
@@ -171,7 +174,9 @@ impl Inner {
                 .admitted()
                 .checked_add(Duration::from(limit.plus(Nanos(1))))
         });
-        let Some(deadline) = deadline.filter(|_| !query.account().has_tripped()) else {
+        let Some(deadline) =
+            deadline.filter(|_| !query.account().has_tripped() && !query.is_killed())
+        else {
             self.breaker.deadlines.clear(query.id());
             return;
         };
@@ -211,9 +216,7 @@ impl Inner {
         let elapsed = Nanos::from(query.admitted().elapsed());
         let limit = running.entry.fuse.limits.budgets().elapsed;
         let late = elapsed.since(limit.unwrap_or(elapsed));
-        let tripped = query
-            .account()
-            .over(BigQueryKind::Elapsed, elapsed.0, late);
+        let tripped = query.account().over(BigQueryKind::Elapsed, elapsed.0, late);
         if !tripped {
             // The limit was raised meanwhile.
             self.watch_elapsed(&query, &running.entry);

@@ -17,6 +17,7 @@ const ASSIGNMENT: &str = "for example WITH ('cpu_core_limit'='4', 'concurrency_l
 const NAME: &str =
     "a name is a letter or _ followed by at most 63 letters, digits, _, $ or -, for example etl_1";
 
+mod operation;
 mod part;
 mod statement;
 

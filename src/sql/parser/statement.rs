@@ -12,6 +12,12 @@ impl Parser<'_> {
         } else if self.keyword("ALTER") {
             self.alter()
         } else if self.keyword("DROP") {
+            if self.keyword("WATCH") {
+                return self.drop_watch();
+            }
+            if !self.peek_keyword("RESOURCE") {
+                return Err(self.unexpected(&["RESOURCE", "WATCH"], EXAMPLE));
+            }
             self.resource_group()?;
             let if_exists = self.keyword("IF");
             if if_exists {
@@ -21,8 +27,10 @@ impl Parser<'_> {
             Ok(Statement::DropGroup(DropGroup { if_exists, name }))
         } else if self.keyword("SHOW") {
             self.show()
+        } else if self.keyword("KILL") {
+            self.kill()
         } else {
-            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW"], EXAMPLE))
+            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW", "KILL"], EXAMPLE))
         }
     }
 
@@ -105,12 +113,18 @@ impl Parser<'_> {
                 Some(self.name()?)
             }));
         }
+        if let Some(statement) = self.show_operation()? {
+            return Ok(statement);
+        }
         let verbose = self.keyword("VERBOSE");
         if !self.keyword("RESOURCE") {
             let expected: &[&str] = if verbose {
                 &["RESOURCE"]
             } else {
-                &["RESOURCE", "VERBOSE", "CREATE", "USAGE"]
+                &[
+                    "RESOURCE", "VERBOSE", "CREATE", "USAGE", "QUERIES", "RUNNING", "RUNAWAY",
+                    "WATCHES",
+                ]
             };
             return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));
         }

@@ -1,0 +1,159 @@
+//! Statements about running work: SHOW QUERIES, KILL, SHOW RUNAWAY EVENTS, SHOW WATCHES, DROP WATCH.
+//!
+//! Wiring; any thread.
+
+use super::Governor;
+use super::running::Running;
+use crate::admission::watch::WatchId;
+use crate::event;
+use crate::query::{KillReason, Query, Runaway};
+use crate::sched::breaker::BigQueryKind;
+use crate::sql::operation::Operation;
+use crate::sql::{Output, Spanned, SqlError, SqlErrorKind, Value};
+use crate::unit::{GroupId, Nanos, QueryId};
+use crate::view::queries::{self, QueryRow};
+use crate::view::runaway::{self, RunawayRow, WatchRow};
+use std::time::SystemTime;
+
+impl Governor {
+    pub(super) fn operate(&self, operation: &Operation) -> Result<Output, SqlError> {
+        match operation {
+            Operation::ShowQueries => Ok(queries::table(&self.query_rows())),
+            Operation::ShowRunningQueries { limit } => {
+                let limit = limit.as_ref().map(|limit| limit.value);
+                Ok(queries::table(&queries::busiest(self.query_rows(), limit)))
+            }
+            Operation::Kill(id) => self.kill_statement(id),
+            Operation::ShowRunawayEvents { limit } => {
+                let events = self.runaway_events();
+                let limit = limit.as_ref().map(|limit| limit.value);
+                let most = limit.and_then(|limit| usize::try_from(limit).ok());
+                let newest = events.iter().rev().take(most.unwrap_or(usize::MAX));
+                let rows: Vec<_> = newest.map(|event| runaway_row(event)).collect();
+                Ok(runaway::events(&rows))
+            }
+            Operation::ShowWatches => Ok(runaway::watches(&self.watch_rows())),
+            Operation::DropWatch(id) => {
+                if self.inner.breaker.drop_watch(WatchId(id.value)) {
+                    return Ok(Output::done(operation.tag()));
+                }
+                let kind = SqlErrorKind::UnknownWatch { id: id.value };
+                Err(SqlError::new(kind, id.span).with_hint("SHOW WATCHES lists those there are"))
+            }
+        }
+    }
+
+    /// Ends a query, running or waiting for a place: what `KILL QUERY id` does. False if there is no such query.
+    /// One that was killed before stays killed for its first reason.
+    pub fn kill(&self, id: QueryId, why: &str) -> bool {
+        self.kill_by(id, why, "Governor::kill")
+    }
+
+    fn kill_by(&self, id: QueryId, why: &str, by: &str) -> bool {
+        let Some((query, _)) = self.inner.running(id) else {
+            return false;
+        };
+        let reason = KillReason::Killed {
+            why: why.into(),
+            by: by.into(),
+        };
+        let group = query.group().to_owned();
+        let text = reason.to_string();
+        if query.kill_for(reason) {
+            event::kill(&group, id, &text);
+        }
+        true
+    }
+
+    fn kill_statement(&self, id: &Spanned<u64>) -> Result<Output, SqlError> {
+        if self.kill_by(QueryId(id.value), "an operator ended it", "KILL QUERY") {
+            return Ok(Output::done("KILL"));
+        }
+        let kind = SqlErrorKind::UnknownQuery { id: id.value };
+        Err(SqlError::new(kind, id.span).with_hint("SHOW QUERIES lists those there are"))
+    }
+
+    /// The queries that run and those that wait, the oldest first.
+    fn query_rows(&self) -> Vec<QueryRow> {
+        let running = self.inner.all_running();
+        running.iter().map(|(query, it)| row(query, it)).collect()
+    }
+
+    fn watch_rows(&self) -> Vec<WatchRow> {
+        let (watches, now) = self.inner.breaker.watches();
+        let routing = self.inner.routing.load();
+        let name = |id: GroupId| match routing.by_id(id) {
+            Some(entry) => entry.name.to_string(),
+            None => id.to_string(),
+        };
+        let row = |watch: crate::admission::watch::Watch| WatchRow {
+            id: watch.id.0,
+            group: name(watch.group),
+            fingerprint: format!("{:#x}", watch.fingerprint),
+            kills: watch.kills,
+            refuses: watch.refuses,
+            seconds_left: watch.until.since(now).as_secs_f64(),
+            report: watch.report.to_string(),
+        };
+        watches.into_iter().map(row).collect()
+    }
+}
+
+fn row(query: &Query, running: &Running) -> QueryRow {
+    let usage = query.usage();
+    let attributes = &running.attributes;
+    QueryRow {
+        id: query.id().0,
+        group: query.group().to_owned(),
+        user: attributes.get_user().map(str::to_owned),
+        db: list(attributes.get_dbs()),
+        state: if query.is_killed() {
+            "ending"
+        } else {
+            "running"
+        },
+        waiting_reason: None,
+        elapsed: usage.elapsed.into(),
+        cpu: usage.cpu.into(),
+        polls: usage.polls,
+        memory: None,
+        rows: usage.scan_rows,
+        longest_poll: usage.longest_poll.into(),
+        longest_poll_place: None,
+        tasks: usage.tasks,
+        outliving: query.account().outliving(),
+        runaway: running.runaway.as_ref().map(|it| it.action.to_string()),
+    }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let names: Vec<&str> = names.collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn runaway_row(event: &Runaway) -> RunawayRow {
+    let amount = |amount| -> Value {
+        match event.kind {
+            BigQueryKind::Cpu | BigQueryKind::Elapsed => Nanos(amount).as_secs_f64().into(),
+            BigQueryKind::ScanRows | BigQueryKind::Memory => amount.into(),
+        }
+    };
+    let since = event.at.duration_since(SystemTime::UNIX_EPOCH);
+    RunawayRow {
+        at_unix_seconds: since.map_or(0.0, |since| since.as_secs_f64()),
+        query: event.query.0,
+        group: event.group.to_string(),
+        user: event.user.as_deref().map(str::to_owned),
+        db: list(event.dbs.iter().map(|db| &**db)),
+        fingerprint: event.fingerprint.map(|print| format!("{print:#x}")),
+        property: event.kind.property(),
+        catalog_version: event.catalog_version,
+        limit: amount(event.limit),
+        used: amount(event.used),
+        action: event.action.to_string(),
+        elapsed_seconds: event.usage.elapsed.as_secs_f64(),
+        cpu_seconds: event.usage.cpu.as_secs_f64(),
+        longest_poll_ms: event.usage.longest_poll.as_secs_f64() * 1e3,
+        longest_poll_place: None,
+    }
+}
