@@ -32,6 +32,8 @@ pub enum Kind {
     RunawayMemory,
     /// Over the limit on elapsed time.
     RunawayElapsed,
+    /// A worker's own thread broke.
+    WorkerLost,
 }
 
 impl fmt::Display for Kind {
@@ -42,6 +44,7 @@ impl fmt::Display for Kind {
             Kind::RunawayScanRows => "runaway_scan_rows",
             Kind::RunawayMemory => "runaway_memory",
             Kind::RunawayElapsed => "runaway_elapsed",
+            Kind::WorkerLost => "worker_lost",
         })
     }
 }
@@ -54,6 +57,12 @@ pub fn kill(group: &str, query: QueryId, why: &dyn fmt::Display) {
 /// A query went over a limit of its group; `kind` is one of the `Runaway` kinds.
 pub fn runaway(kind: Kind, group: &str, query: QueryId, what: &dyn fmt::Display) {
     tell(kind, group, Some(query), what);
+}
+
+/// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.
+pub fn worker_lost(worker: usize) {
+    let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
+    tell(Kind::WorkerLost, "", None, &what);
 }
 
 #[cfg(feature = "tracing")]

@@ -47,6 +47,9 @@ impl Governor {
         if let Statement::Operate(operation) = statement {
             return self.operate(operation);
         }
+        if let Statement::Select(select) = statement {
+            return self.select(select);
+        }
         let _order = self.inner.translating.lock();
         let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
         if applied.changed {

@@ -9,30 +9,30 @@ use crate::event;
 use crate::query::{KillReason, Query, Runaway};
 use crate::sched::breaker::BigQueryKind;
 use crate::sql::operation::Operation;
-use crate::sql::{Output, Spanned, SqlError, SqlErrorKind, Value};
+use crate::sql::{Output, Spanned, SqlError, SqlErrorKind};
 use crate::unit::{GroupId, Nanos, QueryId};
 use crate::view::queries::{self, QueryRow};
+use crate::view::relation::Relation;
 use crate::view::runaway::{self, RunawayRow, WatchRow};
 use std::time::SystemTime;
 
 impl Governor {
     pub(super) fn operate(&self, operation: &Operation) -> Result<Output, SqlError> {
         match operation {
-            Operation::ShowQueries => Ok(queries::table(&self.query_rows())),
+            Operation::ShowQueries => Ok(self.queries_view().show()),
             Operation::ShowRunningQueries { limit } => {
                 let limit = limit.as_ref().map(|limit| limit.value);
-                Ok(queries::table(&queries::busiest(self.query_rows(), limit)))
+                Ok(queries::queries(&queries::busiest(self.query_rows(), limit)).show())
             }
             Operation::Kill(id) => self.kill_statement(id),
             Operation::ShowRunawayEvents { limit } => {
-                let events = self.runaway_events();
                 let limit = limit.as_ref().map(|limit| limit.value);
                 let most = limit.and_then(|limit| usize::try_from(limit).ok());
-                let newest = events.iter().rev().take(most.unwrap_or(usize::MAX));
-                let rows: Vec<_> = newest.map(|event| runaway_row(event)).collect();
-                Ok(runaway::events(&rows))
+                let mut events = self.runaway_view();
+                events.rows.truncate(most.unwrap_or(usize::MAX));
+                Ok(events.show())
             }
-            Operation::ShowWatches => Ok(runaway::watches(&self.watch_rows())),
+            Operation::ShowWatches => Ok(self.watches_view().show()),
             Operation::DropWatch(id) => {
                 if self.inner.breaker.drop_watch(WatchId(id.value)) {
                     return Ok(Output::done(operation.tag()));
@@ -79,7 +79,24 @@ impl Governor {
         running.iter().map(|(query, it)| row(query, it)).collect()
     }
 
-    fn watch_rows(&self) -> Vec<WatchRow> {
+    /// The view `queries`.
+    pub(super) fn queries_view(&self) -> Relation {
+        queries::queries(&self.query_rows())
+    }
+
+    /// The view `runaway_events`: the newest first.
+    pub(super) fn runaway_view(&self) -> Relation {
+        let events = self.runaway_events();
+        let rows: Vec<_> = events
+            .iter()
+            .rev()
+            .map(|event| runaway_row(event))
+            .collect();
+        runaway::events(&rows)
+    }
+
+    /// The view `watches`.
+    pub(super) fn watches_view(&self) -> Relation {
         let (watches, now) = self.inner.breaker.watches();
         let routing = self.inner.routing.load();
         let name = |id: GroupId| match routing.by_id(id) {
@@ -95,7 +112,8 @@ impl Governor {
             seconds_left: watch.until.since(now).as_secs_f64(),
             report: watch.report.to_string(),
         };
-        watches.into_iter().map(row).collect()
+        let rows: Vec<_> = watches.into_iter().map(row).collect();
+        runaway::watches(&rows)
     }
 }
 
@@ -132,11 +150,9 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
 }
 
 fn runaway_row(event: &Runaway) -> RunawayRow {
-    let amount = |amount| -> Value {
-        match event.kind {
-            BigQueryKind::Cpu | BigQueryKind::Elapsed => Nanos(amount).as_secs_f64().into(),
-            BigQueryKind::ScanRows | BigQueryKind::Memory => amount.into(),
-        }
+    let amount = |amount| match event.kind {
+        BigQueryKind::Cpu | BigQueryKind::Elapsed => Nanos(amount).as_secs_f64(),
+        BigQueryKind::ScanRows | BigQueryKind::Memory => amount as f64,
     };
     let since = event.at.duration_since(SystemTime::UNIX_EPOCH);
     RunawayRow {
@@ -148,7 +164,7 @@ fn runaway_row(event: &Runaway) -> RunawayRow {
         fingerprint: event.fingerprint.map(|print| format!("{print:#x}")),
         property: event.kind.property(),
         catalog_version: event.catalog_version,
-        limit: amount(event.limit),
+        allowed: amount(event.limit),
         used: amount(event.used),
         action: event.action.to_string(),
         elapsed_seconds: event.usage.elapsed.as_secs_f64(),

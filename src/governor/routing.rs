@@ -14,7 +14,8 @@ use crate::exec::group::Group;
 use crate::exec::stats::GroupUsage;
 use crate::metrics::snapshot::{GroupRow, add_usage};
 use crate::query::Outcome;
-use crate::unit::GroupId;
+use crate::sched::Limits;
+use crate::unit::{Cores, GroupId};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(super) struct Entry {
 impl Entry {
     fn new(spec: &GroupSpec, version: u64, core: &Arc<Core>, breaker: &Arc<Breaker>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
+        group.set_limits(limits(spec));
         Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
@@ -73,6 +75,15 @@ impl Entry {
     }
 }
 
+/// What a group may have of the workers.
+fn limits(spec: &GroupSpec) -> Limits {
+    Limits {
+        weight: spec.cpu_core_limit(),
+        reserved: u32::try_from(spec.reserved_cores()).unwrap_or(u32::MAX),
+        cap: spec.max_cpu_cores().map(Cores::from_f64),
+    }
+}
+
 /// The catalog as the request path needs it.
 pub(super) struct Routing {
     pub(super) snapshot: Arc<Snapshot>,
@@ -94,8 +105,8 @@ impl Routing {
         let version = snapshot.version();
         let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
             Some(entry) => {
-                entry.group.set_weight(spec.cpu_core_limit());
                 entry.fuse.set(spec, version);
+                entry.group.set_limits(limits(spec));
                 gate.set_limit(spec.id, spec.concurrency_limit());
                 entry.clone()
             }

@@ -5,6 +5,7 @@
 //! and `parse(render(statement)) == statement` for everything that [`parse`](super::parse) returns.
 
 use super::operation::Operation;
+use super::select::Select;
 use super::span::{Span, Spanned};
 
 /// The keys of a classifier's conditions, in the order of the canonical texts.
@@ -36,6 +37,8 @@ pub enum Statement {
     ShowUsage(Option<Spanned<String>>),
     /// A statement about running work.
     Operate(Operation),
+    /// `SELECT .. FROM view ..`
+    Select(Box<Select>),
 }
 
 /// `CREATE RESOURCE GROUP [IF NOT EXISTS] [OR REPLACE] name [TO classifier, ..] WITH (property, ..)`
@@ -165,7 +168,7 @@ impl Statement {
                 ..
             })
             | Statement::ShowCreateGroup(name) => Some(name),
-            Statement::ShowGroups(_) => None,
+            Statement::ShowGroups(_) | Statement::Select(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
             Statement::Operate(_) => None,
         }
@@ -181,6 +184,7 @@ impl Statement {
                 "SHOW"
             }
             Statement::Operate(operation) => operation.tag(),
+            Statement::Select(_) => "SELECT",
         }
     }
 }

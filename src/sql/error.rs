@@ -3,6 +3,7 @@
 //! Pure. The data is in fields; texts are made from it.
 
 use super::picture;
+use super::select::SelectError;
 use super::span::Span;
 use std::fmt;
 use std::ops::Deref;
@@ -224,6 +225,9 @@ pub enum SqlErrorKind {
         /// The id.
         id: u64,
     },
+    /// A SELECT that cannot be answered.
+    #[error(transparent)]
+    Select(SelectError),
     /// A statement that is answered elsewhere, or not by this version.
     #[error("{what} is not supported here")]
     Unsupported {
@@ -258,6 +262,7 @@ impl SqlErrorKind {
             SqlErrorKind::Conflict { .. } => "42P17",
             SqlErrorKind::GroupExists { .. } | SqlErrorKind::IdenticalClassifier { .. } => "42710",
             SqlErrorKind::InUse { .. } => "2BP01",
+            SqlErrorKind::Select(error) => error.sqlstate(),
             SqlErrorKind::Unsupported { .. } => "0A000",
         }
     }
@@ -290,6 +295,7 @@ impl SqlErrorKind {
             SqlErrorKind::InUse { .. } => "in_use",
             SqlErrorKind::UnknownQuery { .. } => "unknown_query",
             SqlErrorKind::UnknownWatch { .. } => "unknown_watch",
+            SqlErrorKind::Select(error) => error.code(),
             SqlErrorKind::Unsupported { .. } => "unsupported",
         }
     }

@@ -1,7 +1,10 @@
-//! System views: the state of the governor as rows, for SHOW.
+//! System views: the state of the governor as rows, for SHOW and SELECT.
 //!
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
 pub mod queries;
+pub mod relation;
 pub mod runaway;
+pub mod select;
+pub mod tables;
 pub mod usage;

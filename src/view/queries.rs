@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-use crate::sql::{Output, Value};
+use super::relation::{Cell, Relation, relation};
+use crate::sql::Type;
 use crate::unit::{Bytes, Nanos, QueryId};
 
 /// One query, running or waiting.
@@ -49,47 +50,43 @@ impl QueryRow {
     }
 }
 
-/// One column: its name, which carries the unit, and its cell.
-type Column = (&'static str, fn(&QueryRow) -> Value);
-
-const NOT_TRACKED: &str = "not tracked";
-
-fn memory(row: &QueryRow, of: fn((Bytes, Bytes)) -> Bytes) -> Value {
-    row.memory
-        .map_or(NOT_TRACKED.into(), |memory| of(memory).0.into())
-}
-
-const COLUMNS: [Column; 17] = [
-    ("id", |row| row.id.into()),
-    ("group", |row| row.group.as_str().into()),
-    ("user", |row| row.user.clone().into()),
-    ("db", |row| row.db.clone().into()),
-    ("state", |row| row.state.into()),
-    ("waiting_reason", |row| row.waiting_reason.clone().into()),
-    ("elapsed_seconds", |row| row.elapsed.as_secs_f64().into()),
-    ("cpu_seconds", |row| row.cpu.as_secs_f64().into()),
-    ("polls", |row| row.polls.into()),
-    ("memory_bytes", |row| memory(row, |(now, _)| now)),
-    ("memory_peak_bytes", |row| memory(row, |(_, peak)| peak)),
-    ("rows", |row| row.rows.into()),
-    ("longest_poll_ms", |row| {
+const COLUMNS: [Cell<QueryRow>; 17] = [
+    ("id", Type::Int, |row| row.id.into()),
+    ("group_name", Type::Text, |row| row.group.as_str().into()),
+    ("user_name", Type::Text, |row| row.user.clone().into()),
+    ("db", Type::Text, |row| row.db.clone().into()),
+    ("state", Type::Text, |row| row.state.into()),
+    ("waiting_reason", Type::Text, |row| {
+        row.waiting_reason.clone().into()
+    }),
+    ("elapsed_seconds", Type::Float, |row| {
+        row.elapsed.as_secs_f64().into()
+    }),
+    ("cpu_seconds", Type::Float, |row| {
+        row.cpu.as_secs_f64().into()
+    }),
+    ("polls", Type::Int, |row| row.polls.into()),
+    ("memory_bytes", Type::Int, |row| {
+        row.memory.map(|(now, _)| now.0).into()
+    }),
+    ("memory_peak_bytes", Type::Int, |row| {
+        row.memory.map(|(_, peak)| peak.0).into()
+    }),
+    ("scan_rows", Type::Int, |row| row.rows.into()),
+    ("longest_poll_ms", Type::Float, |row| {
         (row.longest_poll.0 as f64 / 1e6).into()
     }),
-    ("longest_poll_place", |row| {
+    ("longest_poll_place", Type::Text, |row| {
         row.longest_poll_place.clone().into()
     }),
-    ("tasks", |row| row.tasks.into()),
-    ("outliving_tasks", |row| row.outliving.into()),
-    ("runaway", |row| row.runaway.clone().into()),
+    ("tasks", Type::Int, |row| row.tasks.into()),
+    ("outliving_tasks", Type::Int, |row| row.outliving.into()),
+    ("runaway", Type::Text, |row| row.runaway.clone().into()),
 ];
 
-/// The table, one line per query, in the order given.
-pub fn table<'a>(rows: impl IntoIterator<Item = &'a QueryRow>) -> Output {
-    let mut output = Output::table("SHOW", COLUMNS.map(|(name, _)| name));
-    for row in rows {
-        output.push(COLUMNS.iter().map(|(_, cell)| cell(row)).collect());
-    }
-    output
+/// `queries`: one row per query, in the order given. Memory is NULL where nobody counts it.
+pub fn queries(rows: &[QueryRow]) -> Relation {
+    relation("queries", &COLUMNS, rows)
 }
 
 /// The running ones, those that have used most CPU time first, and `limit` of them at most.
@@ -133,25 +130,22 @@ mod tests {
             runaway: Some("dry_run".into()),
             ..QueryRow::default()
         };
-        let shown = table([&row]);
-        let cells: Vec<String> = shown.rows()[0].iter().map(ToString::to_string).collect();
-        let named: Vec<String> = shown
-            .columns()
-            .iter()
-            .zip(&cells)
-            .map(|(name, cell)| format!("{name}={cell}"))
+        let shown = queries(std::slice::from_ref(&row));
+        let cells = shown.columns.iter().zip(&shown.rows[0]);
+        let named: Vec<String> = cells
+            .map(|(column, cell)| format!("{}={cell}", column.name))
             .collect();
-        let expected = "id=17 group=bi user=ann db=NULL state=running waiting_reason=NULL elapsed_seconds=3 \
-                        cpu_seconds=1.5 polls=12 memory_bytes=not tracked memory_peak_bytes=not tracked rows=4096 \
-                        longest_poll_ms=2.5 longest_poll_place=src/scan.rs:12 tasks=8 outliving_tasks=2 \
-                        runaway=dry_run";
+        let expected = "id=17 group_name=bi user_name=ann db=NULL state=running waiting_reason=NULL \
+                        elapsed_seconds=3 cpu_seconds=1.5 polls=12 memory_bytes=NULL memory_peak_bytes=NULL \
+                        scan_rows=4096 longest_poll_ms=2.5 longest_poll_place=src/scan.rs:12 tasks=8 \
+                        outliving_tasks=2 runaway=dry_run";
         assert_eq!(named.join(" "), expected);
         let counted = QueryRow {
             memory: Some((Bytes(1), Bytes(2))),
             ..row
         };
         assert_eq!(
-            table([&counted]).rows()[0][9..11],
+            queries(&[counted]).rows[0][9..11],
             [1_u64.into(), 2_u64.into()]
         );
     }

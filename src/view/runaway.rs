@@ -2,10 +2,11 @@
 //!
 //! Pure.
 
-use crate::sql::{Output, Value};
+use super::relation::{Cell, Relation, relation};
+use crate::sql::Type;
 
 /// One query that went over a limit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunawayRow {
     /// Seconds since 1970.
     pub at_unix_seconds: f64,
@@ -23,10 +24,10 @@ pub struct RunawayRow {
     pub property: &'static str,
     /// The version of the catalog since which it is set.
     pub catalog_version: u64,
-    /// The limit and what was used: seconds, rows or bytes.
-    pub limit: Value,
-    /// As `limit`.
-    pub used: Value,
+    /// The limit: seconds, rows or bytes.
+    pub allowed: f64,
+    /// What was used, in the same unit.
+    pub used: f64,
     /// What came of it.
     pub action: String,
     /// Since admission, in seconds.
@@ -39,24 +40,32 @@ pub struct RunawayRow {
     pub longest_poll_place: Option<String>,
 }
 
-type Column<Row> = (&'static str, fn(&Row) -> Value);
-
-const EVENTS: [Column<RunawayRow>; 15] = [
-    ("at_unix_seconds", |row| row.at_unix_seconds.into()),
-    ("query", |row| row.query.into()),
-    ("group", |row| row.group.as_str().into()),
-    ("user", |row| row.user.clone().into()),
-    ("db", |row| row.db.clone().into()),
-    ("fingerprint", |row| row.fingerprint.clone().into()),
-    ("property", |row| row.property.into()),
-    ("catalog_version", |row| row.catalog_version.into()),
-    ("limit", |row| row.limit.clone()),
-    ("used", |row| row.used.clone()),
-    ("action", |row| row.action.as_str().into()),
-    ("elapsed_seconds", |row| row.elapsed_seconds.into()),
-    ("cpu_seconds", |row| row.cpu_seconds.into()),
-    ("longest_poll_ms", |row| row.longest_poll_ms.into()),
-    ("longest_poll_place", |row| {
+const EVENTS: [Cell<RunawayRow>; 15] = [
+    ("at_unix_seconds", Type::Float, |row| {
+        row.at_unix_seconds.into()
+    }),
+    ("query_id", Type::Int, |row| row.query.into()),
+    ("group_name", Type::Text, |row| row.group.as_str().into()),
+    ("user_name", Type::Text, |row| row.user.clone().into()),
+    ("db", Type::Text, |row| row.db.clone().into()),
+    ("fingerprint", Type::Text, |row| {
+        row.fingerprint.clone().into()
+    }),
+    ("property", Type::Text, |row| row.property.into()),
+    ("catalog_version", Type::Int, |row| {
+        row.catalog_version.into()
+    }),
+    ("allowed", Type::Float, |row| row.allowed.into()),
+    ("used", Type::Float, |row| row.used.into()),
+    ("action", Type::Text, |row| row.action.as_str().into()),
+    ("elapsed_seconds", Type::Float, |row| {
+        row.elapsed_seconds.into()
+    }),
+    ("cpu_seconds", Type::Float, |row| row.cpu_seconds.into()),
+    ("longest_poll_ms", Type::Float, |row| {
+        row.longest_poll_ms.into()
+    }),
+    ("longest_poll_place", Type::Text, |row| {
         row.longest_poll_place.clone().into()
     }),
 ];
@@ -80,34 +89,28 @@ pub struct WatchRow {
     pub report: String,
 }
 
-const WATCHES: [Column<WatchRow>; 7] = [
-    ("id", |row| row.id.into()),
-    ("group", |row| row.group.as_str().into()),
-    ("fingerprint", |row| row.fingerprint.as_str().into()),
-    ("kills", |row| row.kills.into()),
-    ("state", |row| {
+const WATCHES: [Cell<WatchRow>; 7] = [
+    ("id", Type::Int, |row| row.id.into()),
+    ("group_name", Type::Text, |row| row.group.as_str().into()),
+    ("fingerprint", Type::Text, |row| {
+        row.fingerprint.as_str().into()
+    }),
+    ("kills", Type::Int, |row| row.kills.into()),
+    ("state", Type::Text, |row| {
         if row.refuses { "refused" } else { "counted" }.into()
     }),
-    ("seconds_left", |row| row.seconds_left.into()),
-    ("report", |row| row.report.as_str().into()),
+    ("seconds_left", Type::Float, |row| row.seconds_left.into()),
+    ("report", Type::Text, |row| row.report.as_str().into()),
 ];
 
-fn fill<Row, const N: usize>(columns: &[Column<Row>; N], rows: &[Row]) -> Output {
-    let mut output = Output::table("SHOW", columns.map(|(name, _)| name));
-    for row in rows {
-        output.push(columns.iter().map(|(_, cell)| cell(row)).collect());
-    }
-    output
+/// `runaway_events`: queries that went over a limit, one row each, in the order given.
+pub fn events(rows: &[RunawayRow]) -> Relation {
+    relation("runaway_events", &EVENTS, rows)
 }
 
-/// Runaway queries, one line each, in the order given.
-pub fn events(rows: &[RunawayRow]) -> Output {
-    fill(&EVENTS, rows)
-}
-
-/// Watches, one line each, in the order given.
-pub fn watches(rows: &[WatchRow]) -> Output {
-    fill(&WATCHES, rows)
+/// `watches`: one row each, in the order given.
+pub fn watches(rows: &[WatchRow]) -> Relation {
+    relation("watches", &WATCHES, rows)
 }
 
 #[cfg(test)]
@@ -125,12 +128,12 @@ mod tests {
             seconds_left: 12.5,
             report: "too many rows".into(),
         };
-        let output = watches(&[row(true), row(false)]);
+        let output = watches(&[row(true), row(false)]).show();
         let expected = [
-            "id | group | fingerprint | kills | state   | seconds_left | report       ",
-            "---+-------+-------------+-------+---------+--------------+--------------",
-            " 3 | bi    | 0x2a        |     2 | refused |         12.5 | too many rows",
-            " 3 | bi    | 0x2a        |     2 | counted |         12.5 | too many rows",
+            "id | group_name | fingerprint | kills | state   | seconds_left | report       ",
+            "---+------------+-------------+------------+---------+--------------+--------------",
+            " 3 | bi         | 0x2a        |     2 | refused |         12.5 | too many rows",
+            " 3 | bi         | 0x2a        |     2 | counted |         12.5 | too many rows",
             "(2 rows)",
         ];
         let text = output.to_string();

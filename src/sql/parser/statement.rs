@@ -30,7 +30,10 @@ impl Parser<'_> {
         } else if self.keyword("KILL") {
             self.kill()
         } else {
-            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW", "KILL"], EXAMPLE))
+            Err(self.unexpected(
+                &["CREATE", "ALTER", "DROP", "SHOW", "KILL", "SELECT"],
+                EXAMPLE,
+            ))
         }
     }
 
