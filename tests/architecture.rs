@@ -63,7 +63,7 @@ struct Effect {
 #[rustfmt::skip]
 const EFFECTS: &[Effect] = &[
     Effect { name: "reads the clock", paths: &["std::time::Instant", "std::time::SystemTime", "quanta"], keywords: &[],
-        may: &["clock.rs", "admission/error.rs"] }, // the latter names a type, and reads nothing
+        may: &["clock.rs", "admission/error.rs", "query/runaway.rs"] }, // the latter two name a type, and read nothing
     Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[], may: &["exec/", "governor/"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],
         keywords: &[],

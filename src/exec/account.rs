@@ -1,22 +1,19 @@
-//! Whom a task is charged to: a query, or a group directly; and where its waiting tasks can be found.
+//! Whom a task is charged to: a query, or a group directly; and how it is ended.
 //!
-//! Mechanism; any thread. A task is entered in `Waiting` at its first `Pending`, not when it is spawned:
-//! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
+//! Mechanism; any thread.
 
 use super::core::Core;
 use super::ending::Verdict;
 use super::group::Group;
 use super::join::{Cause, JoinError};
 use super::limits::Limits;
+use super::waiting::Waiting;
 use crate::sched::breaker::BigQueryKind;
 use crate::sched::feedback::{LEVELS, Stream, level_end};
-use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
-use slab::Slab;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Waker;
 
 use Ordering::{Relaxed, SeqCst};
 
@@ -347,83 +344,5 @@ impl fmt::Debug for Account {
             .field("query", &self.query)
             .field("usage", &usage)
             .finish()
-    }
-}
-
-/// The wakers of tasks that wait for something, so that they can be found to be ended.
-pub(super) struct Waiting {
-    shards: Box<[Mutex<Slab<Waker>>]>,
-}
-
-/// Where a task is entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
-    shard: u32,
-    key: u32,
-}
-
-impl Ticket {
-    pub(super) fn pack(self) -> u64 {
-        (u64::from(self.shard) << 32) | u64::from(self.key)
-    }
-
-    pub(super) fn unpack(packed: u64) -> Ticket {
-        Ticket {
-            shard: (packed >> 32) as u32,
-            key: packed as u32,
-        }
-    }
-}
-
-impl Waiting {
-    pub(super) fn new(shards: usize) -> Waiting {
-        Waiting {
-            shards: (0..shards.max(1))
-                .map(|_| Mutex::new(Slab::new()))
-                .collect(),
-        }
-    }
-
-    pub(super) fn enter(&self, worker: usize, waker: Waker) -> Ticket {
-        let shard = worker % self.shards.len();
-        let key = self.shards[shard].lock().insert(waker);
-        Ticket {
-            shard: shard as u32,
-            key: key as u32,
-        }
-    }
-
-    /// The waker goes to the caller, to be dropped outside of the lock.
-    pub(super) fn leave(&self, ticket: Ticket) -> Option<Waker> {
-        self.shards
-            .get(ticket.shard as usize)?
-            .lock()
-            .try_remove(ticket.key as usize)
-    }
-
-    pub(super) fn wake(&self, ticket: Ticket) {
-        let waker = self
-            .shards
-            .get(ticket.shard as usize)
-            .and_then(|s| s.lock().get(ticket.key as usize).cloned());
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(super) fn wake_all(&self) {
-        for shard in &self.shards {
-            // Cloned out: waking pushes into queues, which must not happen under a lock that tasks take.
-            let wakers: Vec<Waker> = shard
-                .lock()
-                .iter()
-                .map(|(_, waker)| waker.clone())
-                .collect();
-            wakers.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|s| s.lock().len()).sum()
     }
 }

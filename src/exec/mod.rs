@@ -27,5 +27,6 @@ mod sleepers;
 pub mod stats;
 mod tally;
 pub mod task;
+mod waiting;
 mod watchdog;
 pub mod worker;

@@ -5,6 +5,7 @@
 use super::Governor;
 use super::running::Running;
 use crate::admission::watch::WatchId;
+use crate::clock;
 use crate::event;
 use crate::query::{KillReason, Query, Runaway};
 use crate::sched::breaker::BigQueryKind;
@@ -14,7 +15,6 @@ use crate::unit::{GroupId, Nanos, QueryId};
 use crate::view::queries::{self, QueryRow};
 use crate::view::relation::Relation;
 use crate::view::runaway::{self, RunawayRow, WatchRow};
-use std::time::SystemTime;
 
 impl Governor {
     pub(super) fn operate(&self, operation: &Operation) -> Result<Output, SqlError> {
@@ -154,9 +154,8 @@ fn runaway_row(event: &Runaway) -> RunawayRow {
         BigQueryKind::Cpu | BigQueryKind::Elapsed => Nanos(amount).as_secs_f64(),
         BigQueryKind::ScanRows | BigQueryKind::Memory => amount as f64,
     };
-    let since = event.at.duration_since(SystemTime::UNIX_EPOCH);
     RunawayRow {
-        at_unix_seconds: since.map_or(0.0, |since| since.as_secs_f64()),
+        at_unix_seconds: clock::unix_seconds(event.at),
         query: event.query.0,
         group: event.group.to_string(),
         user: event.user.as_deref().map(str::to_owned),

@@ -45,7 +45,7 @@ impl Entry {
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
             group,
-            fuse: Fuse::new(spec, version, breaker),
+            fuse: Fuse::new(spec, version, limits(spec), breaker),
             classified: AtomicU64::new(0),
             outcomes: Default::default(),
             heritage: Mutex::default(),
@@ -60,7 +60,7 @@ impl Entry {
     /// What its tasks have used, those of queries that are cooled down included.
     pub(super) fn usage(&self) -> GroupUsage {
         let mut usage = self.group.usage();
-        if let Some(cooled) = self.fuse.cooled_usage() {
+        if let Some(cooled) = self.fuse.cooled.usage() {
             add_usage(&mut usage, &cooled);
         }
         usage
@@ -106,7 +106,7 @@ impl Routing {
         let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
             Some(entry) => {
                 entry.fuse.set(spec, version);
-                entry.group.set_limits(limits(spec));
+                entry.fuse.cooled.set_limits(&entry.group, limits(spec));
                 gate.set_limit(spec.id, spec.concurrency_limit());
                 entry.clone()
             }

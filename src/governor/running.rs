@@ -43,8 +43,8 @@ impl Inner {
     /// Nothing of the query is left.
     pub(super) fn ended(&self, id: QueryId, outcome: Outcome) {
         let ended = self.queries.lock().remove(&id);
-        self.breaker.ended(id);
         if let Some(running) = ended {
+            self.breaker.ended(id, &running);
             running.entry.ended(outcome);
         }
     }

@@ -4,9 +4,10 @@
 
 use super::cell::{Cell, Meta, Outcome, contain};
 use super::{Lease, Runnable};
-use crate::exec::account::{Account, Ticket};
+use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
 use crate::exec::join::{Cause, JoinError, JoinHandle};
+use crate::exec::waiting::Ticket;
 use crate::exec::worker::Worker;
 use crate::unit::Nanos;
 use async_task::{Builder, ScheduleInfo, WithInfo};

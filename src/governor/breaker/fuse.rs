@@ -3,18 +3,16 @@
 //! Wiring; any thread.
 
 use super::Breaker;
+use super::cooled::Cooled;
 use crate::admission::watch::Rule;
 use crate::catalog::{BigQueryAction, GroupSpec};
-use crate::exec::core::Core;
-use crate::exec::group::Group;
 use crate::exec::limits::{Limits, Overseer};
-use crate::exec::stats::GroupUsage;
+use crate::sched;
 use crate::sched::breaker::{Action, BigQueryKind, Budgets};
-use crate::unit::Weight;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 
 pub(in crate::governor) struct Fuse {
     pub(in crate::governor) limits: Arc<Limits>,
@@ -23,9 +21,8 @@ pub(in crate::governor) struct Fuse {
     /// The limit on elapsed time has changed, and running queries do not know of it.
     rearm: AtomicBool,
     rule: Mutex<Option<Rule>>,
-    /// Where the group's queries go on that are cooled down: of the least weight, so that they are served as if the
-    /// group's weight were 1 while its other queries keep the weight that it has. Made when it is needed.
-    cooled: OnceLock<Arc<Group>>,
+    /// Where the group's queries go on that are cooled down.
+    pub(in crate::governor) cooled: Cooled,
     trips: [[AtomicU64; 4]; 4],
     /// Requests that were refused because they are watched.
     watched: AtomicU64,
@@ -34,14 +31,19 @@ pub(in crate::governor) struct Fuse {
 const ACTIONS: [&str; 4] = ["kill", "dry_run", "cooldown", "switch_group"];
 
 impl Fuse {
-    pub(in crate::governor) fn new(spec: &GroupSpec, version: u64, breaker: &Arc<Breaker>) -> Fuse {
+    pub(in crate::governor) fn new(
+        spec: &GroupSpec,
+        version: u64,
+        limits: sched::Limits,
+        breaker: &Arc<Breaker>,
+    ) -> Fuse {
         let breaker: Arc<dyn Overseer> = breaker.clone();
         Fuse {
             limits: Arc::new(Limits::new(budgets(spec), Arc::downgrade(&breaker))),
             since: AtomicU64::new(version),
             rearm: AtomicBool::new(false),
             rule: Mutex::new(rule(spec)),
-            cooled: OnceLock::new(),
+            cooled: Cooled::new(limits),
             trips: Default::default(),
             watched: AtomicU64::new(0),
         }
@@ -73,16 +75,6 @@ impl Fuse {
 
     pub(super) fn rule(&self) -> Option<Rule> {
         *self.rule.lock()
-    }
-
-    pub(super) fn cooled(&self, name: &str, core: &Arc<Core>) -> &Arc<Group> {
-        self.cooled
-            .get_or_init(|| Group::new(core, name, Weight::MIN))
-    }
-
-    /// What the queries have used that are cooled down.
-    pub(in crate::governor) fn cooled_usage(&self) -> Option<GroupUsage> {
-        self.cooled.get().map(|group| group.usage())
     }
 
     pub(super) fn count(&self, kind: BigQueryKind, action: &Action) {

@@ -4,6 +4,7 @@
 //! housekeeping here finds elapsed time; from there on it is one path. Nothing of it is called for a query that
 //! keeps within its limits, but for one look at admission and one at the end if its group limits elapsed time.
 
+mod cooled;
 mod deadlines;
 mod fuse;
 mod quarantine;
@@ -11,6 +12,7 @@ mod quarantine;
 pub(super) use fuse::Fuse;
 
 use super::routing::Entry;
+use super::running::Running;
 use super::shutdown::Rests;
 use super::{Governor, Inner};
 use crate::admission::watch::WatchList;
@@ -68,8 +70,12 @@ impl Breaker {
     }
 
     /// The query is over.
-    pub(super) fn ended(&self, query: QueryId) {
+    pub(super) fn ended(&self, query: QueryId, running: &Running) {
         self.deadlines.clear(query);
+        let runaway = running.runaway.as_ref();
+        if runaway.is_some_and(|runaway| runaway.action == Action::Cooldown) {
+            running.entry.fuse.cooled.leave(&running.entry.group);
+        }
     }
 }
 
@@ -131,8 +137,8 @@ impl Inner {
                 self.quarantine(&entry, &runaway);
             }
             Action::Cooldown => {
-                let group = entry.fuse.cooled(&entry.name, &self.core);
-                query.account().cool_in(group);
+                let companion = entry.fuse.cooled.enter(&entry.group, &self.core);
+                query.account().cool_in(&companion);
             }
             Action::DryRun | Action::SwitchGroup(_) => {}
         }

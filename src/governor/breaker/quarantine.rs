@@ -8,7 +8,6 @@ use crate::admission::watch::{Watch, WatchId};
 use crate::clock;
 use crate::query::Runaway;
 use crate::unit::{GroupId, Nanos};
-use std::time::{Duration, SystemTime};
 
 impl Breaker {
     fn now(&self) -> Nanos {
@@ -50,7 +49,7 @@ impl Breaker {
             Some(refusal) => {
                 entry.fuse.refused();
                 Err(AdmissionError::Watched {
-                    until: in_future(refusal.until.since(now)),
+                    until: clock::wall_after(refusal.until.since(now)),
                     report: refusal.report,
                 })
             }
@@ -69,10 +68,4 @@ impl Inner {
                 .killed(entry.id, fingerprint, rule, now, report);
         }
     }
-}
-
-fn in_future(left: Nanos) -> SystemTime {
-    let now = clock::wall();
-    // An instant that the system cannot express is as good as never.
-    now.checked_add(Duration::from(left)).unwrap_or(now)
 }
