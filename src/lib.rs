@@ -100,7 +100,8 @@
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
 //! | queries at once | at most `concurrency_limit` per group; excess ones are refused, none waits |
 //! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
-//! | memory, IO, waiting places, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | one query | cut, cooled down or moved to another group when it uses more CPU time, rows or elapsed time than its group allows, at the end of the poll that crossed the limit |
+//! | memory, IO, waiting places | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
 //! # Where it runs
 //!
@@ -207,4 +208,6 @@ mod documents {
     mod administration {}
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
+    #[doc = include_str!("../docs/guide/runaway-queries.md")]
+    mod runaway_queries {}
 }
