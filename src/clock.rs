@@ -60,6 +60,11 @@ impl Clock {
     }
 }
 
+/// The time of day, for what people read. Nothing is decided by it.
+pub fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
 /// What the operating system has given to the calling thread so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadTime {
@@ -99,11 +104,6 @@ impl ThreadTime {
     pub fn read() -> Option<ThreadTime> {
         None
     }
-}
-
-/// The time of day, for reports to people. Nothing is measured with it.
-pub fn wall() -> SystemTime {
-    SystemTime::now()
 }
 
 /// The time of day so much later; now, if the system cannot express it.

@@ -105,11 +105,25 @@
 //!
 //! # Where it runs
 //!
-//! A governor is *attached* ([`Host::Attached`]): `build` is called inside a tokio runtime, multi-thread or
+//! By default a governor is *attached* ([`Host::Attached`]): `build` is called inside a tokio runtime, multi-thread or
 //! current-thread, and one driver task per worker runs there. The runtime's set-up stays as it is; timers, sockets,
 //! `spawn_blocking`, `select!` and the cooperative budget work inside tasks as they do in tokio's. Work on
 //! `tokio::spawn` is in no group. Under this host tokio's own `yield_now` gives up more than a turn: use
 //! [`task::yield_now`].
+//!
+//! [`Host::Owned`] has threads of its own and needs no runtime around it; [`Governor::block_on`] is the way in. Shares
+//! hold there however tasks give way, and sockets and timers are served even while every worker is in a long poll.
+//!
+//! ```
+//! use quotient::{Governor, Host};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let governor = Governor::builder().host(Host::Owned).workers(2).build()?;
+//!     let answer = governor.block_on(async { quotient::spawn(async { 6 * 7 }).await })?;
+//!     assert_eq!(answer, 42);
+//!     Ok(())
+//! }
+//! ```
 //!
 //! # Crate features
 //!
@@ -165,7 +179,7 @@ pub mod governor;
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]
-pub use catalog::QueryType;
+pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]
@@ -202,6 +216,8 @@ mod documents {
     mod classifiers {}
     #[doc = include_str!("../docs/guide/running-work.md")]
     mod running_work {}
+    #[doc = include_str!("../docs/guide/hosts.md")]
+    mod hosts {}
     #[doc = include_str!("../docs/guide/tokio.md")]
     mod tokio {}
     #[doc = include_str!("../docs/guide/administration.md")]

@@ -154,6 +154,12 @@ impl Account {
         let _ = self.killed_at.compare_exchange(0, now, SeqCst, SeqCst);
         let first = self.killed.give(cause);
         self.waiting.wake_all();
+        if let Some(query) = self.query {
+            self.home.hurry_query(query);
+            if let Some(group) = self.moved.get() {
+                group.hurry_query(query);
+            }
+        }
         first
     }
 

@@ -13,14 +13,14 @@ use super::account::Account;
 use super::core::Core;
 use super::group::Group;
 use crate::exec::task::Runnable;
-use crate::sched::feedback::Stream;
+use crate::unit::QueryId;
 use std::sync::{Arc, Weak};
 
 impl Account {
     /// Moves the tasks of a query to another group of the same executor, for good. False if they were moved before,
     /// are there already, or belong to no query.
     pub fn move_to(self: &Arc<Account>, group: &Arc<Group>) -> bool {
-        let (stream @ Stream::Query(_), _) = self.stream() else {
+        let Some(query) = self.query() else {
             return false;
         };
         let fits = Arc::ptr_eq(group.core(), self.core()) && group.uid != self.home.uid;
@@ -28,7 +28,7 @@ impl Account {
             return false;
         }
         self.core().moves.lock().push(Arc::downgrade(self));
-        for task in self.home.take_stream(stream) {
+        for task in self.home.take_query(query) {
             group.push(task);
         }
         true
@@ -48,11 +48,11 @@ impl Account {
 }
 
 impl Group {
-    /// Takes all waiting tasks of a stream out of the group's queue.
-    fn take_stream(&self, stream: Stream) -> Vec<Runnable> {
+    /// Takes the waiting tasks of a query out of the group's queue.
+    fn take_query(&self, query: QueryId) -> Vec<Runnable> {
         let mut queue = self.queue.lock();
         self.absorb(&mut queue, &mut Vec::new());
-        let tasks = queue.take_all(stream);
+        let tasks = queue.take_query(query);
         self.requeued(0, tasks.len());
         tasks
     }

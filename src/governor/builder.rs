@@ -4,7 +4,8 @@
 
 use super::error::Error;
 use super::{Governor, machine};
-use crate::catalog::{Catalog, Machine, Origin};
+use crate::catalog::store::{CatalogStore, FileStore};
+use crate::catalog::{Catalog, CatalogMode, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
@@ -14,6 +15,7 @@ use crate::sched;
 use crate::sql;
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -41,6 +43,8 @@ pub struct Builder {
     workers: Option<usize>,
     memory_limit: Option<u64>,
     init_sql: String,
+    catalog: Option<Arc<dyn CatalogStore>>,
+    catalog_mode: CatalogMode,
     allow_override: AllowOverride,
     clock: Clock,
     policy: sched::Config,
@@ -55,6 +59,8 @@ impl Default for Builder {
             workers: None,
             memory_limit: None,
             init_sql: String::new(),
+            catalog: None,
+            catalog_mode: CatalogMode::Strict,
             allow_override: Box::new(|_, _| true),
             clock: Clock::tsc(),
             policy: sched::Config::default(),
@@ -85,13 +91,31 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect, which
+    /// A script that is run, as one, before anything else, unless a catalog is found where it is kept. Values beyond this machine are cut in effect, which
     /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
             self.init_sql.push_str(";\n");
         }
         self.init_sql.push_str(script);
+        self
+    }
+
+    /// Keeps the catalog in a file: loaded now, saved on each change. It is plain SQL; its folder must exist. Until the
+    /// file exists, `init_sql` says what is in it.
+    pub fn catalog_path(self, path: impl Into<PathBuf>) -> Builder {
+        self.catalog_store(FileStore::new(path))
+    }
+
+    /// Keeps the catalog somewhere else than in a file.
+    pub fn catalog_store(mut self, store: impl CatalogStore + 'static) -> Builder {
+        self.catalog = Some(Arc::new(store));
+        self
+    }
+
+    /// What happens if something in the kept catalog is wrong. Default: [`CatalogMode::Strict`].
+    pub fn catalog_mode(mut self, mode: CatalogMode) -> Builder {
+        self.catalog_mode = mode;
         self
     }
 
@@ -135,7 +159,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
+    /// [`Error::Catalog`] if the kept catalog cannot be opened; [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
     /// what [`Host::Owned`] needs, [`Error::Invalid`] for a value out of range, [`Error::Sql`] if the script is
     /// refused: nothing is started then.
     pub fn build(self) -> Result<Governor, Error> {
@@ -163,12 +187,21 @@ impl Builder {
                 allowed: "1 byte and more",
             });
         }
-        let catalog = Catalog::new(Machine {
+        let machine = Machine {
             workers,
             memory_limit,
-        });
-        let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
-        catalog.apply_all(&statements, Origin::File)?;
+        };
+        let (catalog, found) = match self.catalog {
+            None => (Catalog::new(machine), false),
+            Some(store) => {
+                let opened = Catalog::open(machine, store, self.catalog_mode)?;
+                (opened.catalog, opened.found)
+            }
+        };
+        if !found {
+            let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
+            catalog.apply_all(&statements, Origin::File)?;
+        }
 
         let scheduled = attached
             .as_ref()

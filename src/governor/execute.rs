@@ -83,4 +83,10 @@ impl Governor {
         self.inner.settle_breaker();
         self.sweep();
     }
+
+    /// What of the kept catalog was left out at the start, in
+    /// [`CatalogMode::Lenient`](crate::catalog::CatalogMode::Lenient): each with its place in the file.
+    pub fn catalog_damage(&self) -> &[sql::SqlError] {
+        self.inner.catalog.damaged()
+    }
 }

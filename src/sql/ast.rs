@@ -37,6 +37,10 @@ pub enum Statement {
     ShowUsage(Option<Spanned<String>>),
     /// A statement about running work.
     Operate(Operation),
+    /// `SHOW CATALOG HISTORY`
+    ShowHistory,
+    /// `ROLLBACK CATALOG TO VERSION n`
+    Rollback(Spanned<u64>),
     /// `SELECT .. FROM view ..`
     Select(Box<Select>),
 }
@@ -168,7 +172,10 @@ impl Statement {
                 ..
             })
             | Statement::ShowCreateGroup(name) => Some(name),
-            Statement::ShowGroups(_) | Statement::Select(_) => None,
+            Statement::ShowGroups(_)
+            | Statement::Select(_)
+            | Statement::ShowHistory
+            | Statement::Rollback(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
             Statement::Operate(_) => None,
         }
@@ -184,6 +191,8 @@ impl Statement {
                 "SHOW"
             }
             Statement::Operate(operation) => operation.tag(),
+            Statement::ShowHistory => "SHOW",
+            Statement::Rollback(_) => "ROLLBACK CATALOG",
             Statement::Select(_) => "SELECT",
         }
     }

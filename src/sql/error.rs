@@ -225,6 +225,18 @@ pub enum SqlErrorKind {
         /// The id.
         id: u64,
     },
+    /// The change could not be kept where the catalog is stored, and was not made.
+    #[error("the change could not be kept: {what}")]
+    NotKept {
+        /// What the store says.
+        what: String,
+    },
+    /// ROLLBACK to a version that is not kept.
+    #[error("version {version} of the catalog is not kept")]
+    UnknownVersion {
+        /// The version.
+        version: u64,
+    },
     /// A SELECT that cannot be answered.
     #[error(transparent)]
     Select(SelectError),
@@ -262,6 +274,8 @@ impl SqlErrorKind {
             SqlErrorKind::Conflict { .. } => "42P17",
             SqlErrorKind::GroupExists { .. } | SqlErrorKind::IdenticalClassifier { .. } => "42710",
             SqlErrorKind::InUse { .. } => "2BP01",
+            SqlErrorKind::NotKept { .. } => "58030",
+            SqlErrorKind::UnknownVersion { .. } => "42704",
             SqlErrorKind::Select(error) => error.sqlstate(),
             SqlErrorKind::Unsupported { .. } => "0A000",
         }
@@ -295,6 +309,8 @@ impl SqlErrorKind {
             SqlErrorKind::InUse { .. } => "in_use",
             SqlErrorKind::UnknownQuery { .. } => "unknown_query",
             SqlErrorKind::UnknownWatch { .. } => "unknown_watch",
+            SqlErrorKind::NotKept { .. } => "not_kept",
+            SqlErrorKind::UnknownVersion { .. } => "unknown_version",
             SqlErrorKind::Select(error) => error.code(),
             SqlErrorKind::Unsupported { .. } => "unsupported",
         }

@@ -72,6 +72,10 @@ impl Display for Statement {
             Statement::ShowUsage(Some(name)) => {
                 write!(f, "SHOW USAGE RESOURCE GROUP {}", Name(name))
             }
+            Statement::ShowHistory => f.write_str("SHOW CATALOG HISTORY"),
+            Statement::Rollback(version) => {
+                write!(f, "ROLLBACK CATALOG TO VERSION {}", version.value)
+            }
             Statement::Select(select) => select.fmt(f),
             Statement::ShowUsage(None) => f.write_str("SHOW USAGE RESOURCE GROUPS"),
             Statement::Operate(operation) => operation.fmt(f),

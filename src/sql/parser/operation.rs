@@ -6,7 +6,6 @@ use super::{Parsed, Parser};
 use crate::sql::ast::Statement;
 use crate::sql::operation::Operation;
 use crate::sql::span::Spanned;
-use crate::sql::token::TokKind;
 
 const KILL: &str = "SHOW QUERIES lists the ids, for example KILL QUERY 17";
 const WATCH: &str = "SHOW WATCHES lists the ids, for example DROP WATCH 3";
@@ -15,18 +14,14 @@ const LIMIT: &str = "for example LIMIT 10";
 impl Parser<'_> {
     /// Behind KILL.
     pub(super) fn kill(&mut self) -> Parsed<Statement> {
-        let expected: &[&str] = if self.keyword("QUERY") {
-            &[]
-        } else {
-            &["QUERY"]
-        };
-        let id = self.count("the id of a query", expected, KILL)?;
+        let _ = self.keyword("QUERY");
+        let id = self.whole_number("the id of a query", KILL)?;
         Ok(Statement::Operate(Operation::Kill(id)))
     }
 
     /// Behind DROP WATCH.
     pub(super) fn drop_watch(&mut self) -> Parsed<Statement> {
-        let id = self.count("the id of a watch", &[], WATCH)?;
+        let id = self.whole_number("the id of a watch", WATCH)?;
         Ok(Statement::Operate(Operation::DropWatch(id)))
     }
 
@@ -62,22 +57,8 @@ impl Parser<'_> {
 
     fn limit(&mut self) -> Parsed<Option<Spanned<u64>>> {
         if self.keyword("LIMIT") {
-            return self.count("a number of rows", &[], LIMIT).map(Some);
+            return self.whole_number("a number of rows", LIMIT).map(Some);
         }
         Ok(None)
-    }
-
-    /// A whole number.
-    fn count(&mut self, what: &str, words: &[&str], example: &str) -> Parsed<Spanned<u64>> {
-        let number = match self.peek() {
-            Some(t) if t.kind == TokKind::Number => t.text.parse().ok(),
-            _ => None,
-        };
-        let Some(number) = number else {
-            return Err(self.expected(what, words, example));
-        };
-        let span = self.here();
-        self.at += 1;
-        Ok(Spanned::new(number, span))
     }
 }

@@ -144,20 +144,26 @@ impl Parser<'_> {
         self.open(IDS)?;
         let mut ids = Vec::new();
         loop {
-            let id = match self.peek() {
-                Some(t) if t.kind == TokKind::Number => t.text.parse::<u64>().ok(),
-                _ => None,
-            };
-            let Some(id) = id else {
-                return Err(self.expected("the id of a classifier", &[], IDS));
-            };
-            ids.push(Spanned::new(id, self.here()));
-            self.at += 1;
+            ids.push(self.whole_number("the id of a classifier", IDS)?);
             if self.punct(')') {
                 return Ok(ids);
             }
             self.comma_or_close(IDS)?;
         }
+    }
+
+    /// Digits that fit 64 bits; `what` they are, for the error.
+    pub(super) fn whole_number(&mut self, what: &str, example: &str) -> Parsed<Spanned<u64>> {
+        let number = match self.peek() {
+            Some(t) if t.kind == TokKind::Number => t.text.parse::<u64>().ok(),
+            _ => None,
+        };
+        let Some(number) = number else {
+            return Err(self.expected(what, &[], example));
+        };
+        let span = self.here();
+        self.at += 1;
+        Ok(Spanned::new(number, span))
     }
 
     /// A group's name: quoted in any way, or bare. Bare, it goes up to the next blank, comma or parenthesis, so that a

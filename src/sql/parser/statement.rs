@@ -29,11 +29,17 @@ impl Parser<'_> {
             self.show()
         } else if self.keyword("KILL") {
             self.kill()
+        } else if self.keyword("ROLLBACK") {
+            for word in ["CATALOG", "TO", "VERSION"] {
+                self.expect(word)?;
+            }
+            let hint = "for example ROLLBACK CATALOG TO VERSION 3; SHOW CATALOG HISTORY lists them";
+            Ok(Statement::Rollback(self.whole_number("a version", hint)?))
         } else {
-            Err(self.unexpected(
-                &["CREATE", "ALTER", "DROP", "SHOW", "KILL", "SELECT"],
-                EXAMPLE,
-            ))
+            let words = [
+                "CREATE", "ALTER", "DROP", "SHOW", "KILL", "SELECT", "ROLLBACK",
+            ];
+            Err(self.unexpected(&words, EXAMPLE))
         }
     }
 
@@ -119,14 +125,18 @@ impl Parser<'_> {
         if let Some(statement) = self.show_operation()? {
             return Ok(statement);
         }
+        if self.keyword("CATALOG") {
+            self.expect("HISTORY")?;
+            return Ok(Statement::ShowHistory);
+        }
         let verbose = self.keyword("VERBOSE");
         if !self.keyword("RESOURCE") {
             let expected: &[&str] = if verbose {
                 &["RESOURCE"]
             } else {
                 &[
-                    "RESOURCE", "VERBOSE", "CREATE", "USAGE", "QUERIES", "RUNNING", "RUNAWAY",
-                    "WATCHES",
+                    "RESOURCE", "VERBOSE", "CREATE", "USAGE", "CATALOG", "QUERIES", "RUNNING",
+                    "RUNAWAY", "WATCHES",
                 ]
             };
             return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));
