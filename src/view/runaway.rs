@@ -131,7 +131,7 @@ mod tests {
         let output = watches(&[row(true), row(false)]).show();
         let expected = [
             "id | group_name | fingerprint | kills | state   | seconds_left | report       ",
-            "---+------------+-------------+------------+---------+--------------+--------------",
+            "---+------------+-------------+-------+---------+--------------+--------------",
             " 3 | bi         | 0x2a        |     2 | refused |         12.5 | too many rows",
             " 3 | bi         | 0x2a        |     2 | counted |         12.5 | too many rows",
             "(2 rows)",
