@@ -32,6 +32,10 @@ pub enum Kind {
     RunawayMemory,
     /// Over the limit on elapsed time.
     RunawayElapsed,
+    /// A request was refused, or waited in vain.
+    Refused,
+    /// The memory throttle began or ended.
+    Throttle,
     /// A worker's own thread broke.
     WorkerLost,
 }
@@ -44,6 +48,8 @@ impl fmt::Display for Kind {
             Kind::RunawayScanRows => "runaway_scan_rows",
             Kind::RunawayMemory => "runaway_memory",
             Kind::RunawayElapsed => "runaway_elapsed",
+            Kind::Refused => "refused",
+            Kind::Throttle => "throttle",
             Kind::WorkerLost => "worker_lost",
         })
     }
@@ -57,6 +63,16 @@ pub fn kill(group: &str, query: QueryId, why: &dyn fmt::Display) {
 /// A query went over a limit of its group; `kind` is one of the `Runaway` kinds.
 pub fn runaway(kind: Kind, group: &str, query: QueryId, what: &dyn fmt::Display) {
     tell(kind, group, Some(query), what);
+}
+
+/// A request of this group was refused, or waited in vain: `why` in one line.
+pub fn refused(group: &str, why: &dyn fmt::Display) {
+    tell(Kind::Refused, group, None, why);
+}
+
+/// The memory throttle began or ended: `what` in one line.
+pub fn throttle(what: &dyn fmt::Display) {
+    tell(Kind::Throttle, "", None, what);
 }
 
 /// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.

@@ -25,6 +25,7 @@ const DOCUMENTS: [&str; 10] = [
     "docs/guide/hosts.md",
     "docs/guide/tokio.md",
     "docs/guide/administration.md",
+    "docs/guide/operating.md",
     "docs/guide/metrics.md",
     "docs/guide/runaway-queries.md",
 ];

@@ -249,6 +249,7 @@ fn is_show(statement: &Statement) -> bool {
             | Statement::ShowCreateGroup(_)
             | Statement::ShowUsage(_)
             | Statement::Operate(_)
+            | Statement::ShowVariables(_)
     )
 }
 

@@ -163,6 +163,12 @@ impl Account {
         first
     }
 
+    /// As [`kill`](Account::kill), for a query that was never admitted: nobody measures how fast it ends.
+    pub fn refuse(&self, cause: Cause) {
+        self.killed.give(cause);
+        self.waiting.wake_all();
+    }
+
     /// Adds to the rows that the query has scanned.
     #[inline]
     pub fn record_scan_rows(&self, rows: u64) {

@@ -3,16 +3,17 @@
 //! Wiring; any thread.
 
 use super::routing::Entry;
-use super::{Error, Governor, GroupHandle};
-use crate::admission::AdmissionError;
+use super::{Error, Governor, GroupHandle, Inner};
+use crate::admission::{AdmissionError, Arrived, Permit, Waiting, Who};
 use crate::classify::Attributes;
 use crate::exec::account::Account;
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
-use crate::query::{KillReason, Query};
+use crate::query::{KillReason, LateQuery, Query};
+use crate::unit::QueryId;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 
 impl Governor {
     /// The group that a request with these attributes goes to.
@@ -53,75 +54,183 @@ impl Governor {
         }
     }
 
-    /// Classifies a request and admits it as a query. In this version nothing waits: an excess query is
-    /// refused at once.
+    /// Classifies a request and admits it as a query, after a wait in its group's line if there is no place: at the
+    /// group's concurrency_limit, at query_runner_threads, or while admission is throttled for memory. The wait ends
+    /// after the group's queue_timeout, counted from here and on tokio's clock.
+    ///
+    /// A query inside a query of the same group shares its place, and never waits.
     ///
     /// # Errors
     ///
-    /// [`AdmissionError`]; its `is_transient` says whether asking again can help.
+    /// [`AdmissionError`]; its `is_transient` says whether asking again can help, its `retry_after` when.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a query that nobody takes is ended, and its slot is free.
+    /// Cancel safe: dropped at any instant, it leaves the line, or gives the place that it was just given to the
+    /// next one; a query that nobody takes is ended.
     pub async fn admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
-        self.try_admit(attributes)
+        let (entry, query, arrived) = self.arrive(attributes)?;
+        let permit = match arrived {
+            Arrived::In(permit) => permit,
+            Arrived::Waits(waiting) => waiting.await?,
+        };
+        let account = account(&entry, query);
+        Ok(self.inner.enrol(&entry, account, permit, attributes))
     }
 
-    /// As [`Governor::admit`], and never waits.
+    /// As [`Governor::admit`], and never waits: where that would, this is refused.
     ///
     /// # Errors
     ///
-    /// As [`Governor::admit`].
+    /// As [`Governor::admit`]; [`AdmissionError::Rejected`] and [`AdmissionError::MemoryThrottled`] in place of a
+    /// wait.
     pub fn try_admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
+        let (entry, permit) = self.find_place(attributes, |entry| match shared(entry) {
+            Some(permit) => Ok(permit),
+            None => self.inner.gate.try_admit(entry.id),
+        })?;
+        let account = account(&entry, Query::next_id());
+        Ok(self.inner.enrol(&entry, account, permit, attributes))
+    }
+
+    /// A place, or a place in the line, under the id that the query has from here on.
+    fn arrive(
+        &self,
+        attributes: &Attributes,
+    ) -> Result<(Arc<Entry>, QueryId, Arrived), AdmissionError> {
+        let query = Query::next_id();
+        let who = || Who {
+            user: attributes.get_user().map(Arc::from),
+            dbs: attributes.get_dbs().map(Arc::from).collect(),
+        };
+        let (entry, arrived) = self.find_place(attributes, |entry| match shared(entry) {
+            Some(permit) => Ok(Arrived::In(permit)),
+            None => self.inner.gate.arrive(entry.id, query, who),
+        })?;
+        Ok((entry, query, arrived))
+    }
+
+    fn find_place<T>(
+        &self,
+        attributes: &Attributes,
+        ask: impl Fn(&Arc<Entry>) -> Result<T, AdmissionError>,
+    ) -> Result<(Arc<Entry>, T), AdmissionError> {
         loop {
             let entry = self.route(attributes)?;
-            match self.enter_group(&entry, attributes) {
+            let fingerprint = attributes.get_fingerprint();
+            let let_in = self.inner.breaker.let_in(&entry, fingerprint);
+            match let_in.and_then(|()| ask(&entry)) {
                 // Dropped between the two steps: whoever did not ask for it by name is classified anew.
                 Err(AdmissionError::UnknownGroup { .. })
                     if attributes.get_resource_group().is_none() => {}
-                other => return other,
+                Err(refusal) => return Err(refusal),
+                Ok(place) => return Ok((entry, place)),
             }
         }
     }
 
-    fn enter_group(
-        &self,
-        entry: &Arc<Entry>,
-        attributes: &Attributes,
-    ) -> Result<Query, AdmissionError> {
-        let inner = &self.inner;
-        inner.breaker.let_in(entry, attributes.get_fingerprint())?;
-        let limits = entry.fuse.limits.clone();
-        let account = Account::for_query(entry.group.clone(), Query::next_id(), limits);
-        // A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
-        let parent = Query::current().filter(|parent| parent.place() == entry.id);
-        let permit = match parent {
-            Some(parent) => parent.share_place(),
-            None => inner.gate.try_admit(entry.id)?,
-        };
-        let weak = Arc::downgrade(inner);
-        let query = Query::new(account, permit, move |id, outcome| {
-            if let Some(inner) = weak.upgrade() {
-                inner.ended(id, outcome);
-            }
-        });
-        inner.begin(&query, entry, attributes);
-        Ok(query)
-    }
-
-    /// Classifies, admits and spawns in one step. A refusal is the handle's error:
-    /// [`JoinError::reason`](crate::exec::join::JoinError::reason) is [`KillReason::NotAdmitted`] then.
+    /// Classifies, admits and spawns in one step, without blocking the caller: if the query has to wait, its task
+    /// does, by the rules of [`admit`](Governor::admit). A refusal is the handle's error:
+    /// [`JoinError::reason`](crate::exec::join::JoinError::reason) is [`KillReason::NotAdmitted`] then. Aborting the
+    /// handle while it waits leaves the line.
     pub fn spawn<F>(&self, attributes: &Attributes, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        match self.try_admit(attributes) {
-            Ok(query) => query.spawn(future),
-            Err(refusal) => {
-                let cause = KillReason::NotAdmitted(refusal).into_cause();
-                task::refused(&self.inner.routing.load().default().loose, cause)
+        let refused = |refusal| {
+            let cause = KillReason::NotAdmitted(refusal).into_cause();
+            task::refused(&self.inner.routing.load().default().loose, cause)
+        };
+        let (entry, query, arrived) = match self.arrive(attributes) {
+            Ok(arrived) => arrived,
+            Err(refusal) => return refused(refusal),
+        };
+        let account = account(&entry, query);
+        match arrived {
+            Arrived::In(permit) => {
+                let query = self.inner.enrol(&entry, account, permit, attributes);
+                query.spawn(future)
+            }
+            Arrived::Waits(waiting) => {
+                let governor = Arc::downgrade(&self.inner);
+                let late = LateQuery::new();
+                let lease = late.lease();
+                let work = admitted(
+                    governor,
+                    entry,
+                    account.clone(),
+                    late,
+                    attributes.clone(),
+                    waiting,
+                    future,
+                );
+                task::spawn(&account, Some(lease), work)
             }
         }
+    }
+}
+
+/// A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
+fn shared(entry: &Entry) -> Option<Permit> {
+    let parent = Query::current()?;
+    (parent.place() == entry.id).then(|| parent.share_place())
+}
+
+/// The account of a query of this group, which may use what the group allows.
+fn account(entry: &Entry, query: QueryId) -> Arc<Account> {
+    let limits = entry.fuse.limits.clone();
+    Account::for_query(entry.group.clone(), query, limits)
+}
+
+/// The task of a query that has to wait first.
+async fn admitted<F: Future>(
+    governor: Weak<Inner>,
+    entry: Arc<Entry>,
+    account: Arc<Account>,
+    late: LateQuery,
+    attributes: Attributes,
+    waiting: Waiting,
+    future: F,
+) -> F::Output {
+    let answer = match waiting.await {
+        Ok(permit) => match governor.upgrade() {
+            Some(governor) => Ok(governor.enrol(&entry, account.clone(), permit, &attributes)),
+            None => Err(KillReason::Shutdown),
+        },
+        Err(refusal) => Err(KillReason::NotAdmitted(refusal)),
+    };
+    drop(governor);
+    match answer {
+        Ok(query) => {
+            late.admitted(query);
+            future.await
+        }
+        Err(reason) => {
+            // The account is this task's alone: ending it makes the refusal the handle's error.
+            account.refuse(reason.into_cause());
+            drop(future);
+            std::future::pending().await
+        }
+    }
+}
+
+impl Inner {
+    /// A query with its place, known to the governor until it ends.
+    fn enrol(
+        self: &Arc<Inner>,
+        entry: &Arc<Entry>,
+        account: Arc<Account>,
+        permit: Permit,
+        attributes: &Attributes,
+    ) -> Query {
+        let weak = Arc::downgrade(self);
+        let query = Query::new(account, permit, move |id, outcome| {
+            if let Some(inner) = weak.upgrade() {
+                inner.ended(id, outcome);
+            }
+        });
+        self.begin(&query, entry, attributes);
+        query
     }
 }

@@ -47,6 +47,12 @@ impl Governor {
         if let Statement::Operate(operation) = statement {
             return self.operate(operation);
         }
+        if let Statement::SetGlobal(set) = statement {
+            return self.set_global(set);
+        }
+        if let Statement::ShowVariables(pattern) = statement {
+            return Ok(self.show_variables(pattern.as_ref()));
+        }
         if let Statement::Select(select) = statement {
             return self.select(select);
         }

@@ -4,6 +4,7 @@
 
 use super::Governor;
 use super::running::Running;
+use crate::admission::WaitingQuery;
 use crate::admission::watch::WatchId;
 use crate::clock;
 use crate::event;
@@ -15,6 +16,7 @@ use crate::unit::{GroupId, Nanos, QueryId};
 use crate::view::queries::{self, QueryRow};
 use crate::view::relation::Relation;
 use crate::view::runaway::{self, RunawayRow, WatchRow};
+use std::collections::HashSet;
 
 impl Governor {
     pub(super) fn operate(&self, operation: &Operation) -> Result<Output, SqlError> {
@@ -51,7 +53,7 @@ impl Governor {
 
     fn kill_by(&self, id: QueryId, why: &str, by: &str) -> bool {
         let Some((query, _)) = self.inner.running(id) else {
-            return false;
+            return self.inner.gate.kill_waiting(id, why);
         };
         let reason = KillReason::Killed {
             why: why.into(),
@@ -75,8 +77,15 @@ impl Governor {
 
     /// The queries that run and those that wait, the oldest first.
     fn query_rows(&self) -> Vec<QueryRow> {
+        // Those that wait first: one that is let in meanwhile is then seen once or twice, not never.
+        let waiting = self.inner.gate.waiting();
         let running = self.inner.all_running();
-        running.iter().map(|(query, it)| row(query, it)).collect()
+        let mut rows: Vec<QueryRow> = running.iter().map(|(query, it)| row(query, it)).collect();
+        let seen: HashSet<u64> = rows.iter().map(|row| row.id).collect();
+        let not_seen = waiting.iter().filter(|it| !seen.contains(&it.id.0));
+        rows.extend(not_seen.map(waiting_row));
+        rows.sort_by_key(|row| row.id);
+        rows
     }
 
     /// The view `queries`.
@@ -141,6 +150,22 @@ fn row(query: &Query, running: &Running) -> QueryRow {
         tasks: usage.tasks,
         outliving: query.account().outliving(),
         runaway: running.runaway.as_ref().map(|it| it.action.to_string()),
+    }
+}
+
+fn waiting_row(waiting: &WaitingQuery) -> QueryRow {
+    QueryRow {
+        id: waiting.id.0,
+        group: waiting.group_name.to_string(),
+        user: waiting.who.user.as_deref().map(str::to_owned),
+        db: list(waiting.who.dbs.iter().map(|db| &**db)),
+        state: "waiting",
+        waiting_reason: Some(format!(
+            "{}, {} of {}",
+            waiting.reason, waiting.position, waiting.queued
+        )),
+        elapsed: Nanos::from(waiting.since.elapsed()),
+        ..QueryRow::default()
     }
 }
 

@@ -5,7 +5,7 @@
 //! counters and running queries.
 
 use super::breaker::{Breaker, Fuse};
-use crate::admission::Gate;
+use crate::admission::{Gate, GroupLimits};
 use crate::catalog::{GroupSpec, GroupType, Snapshot};
 use crate::classify::{Index, Input};
 use crate::exec::account::Account;
@@ -107,11 +107,11 @@ impl Routing {
             Some(entry) => {
                 entry.fuse.set(spec, version);
                 entry.fuse.cooled.set_limits(&entry.group, limits(spec));
-                gate.set_limit(spec.id, spec.concurrency_limit());
+                gate.set_limits(spec.id, admission(spec));
                 entry.clone()
             }
             None => {
-                gate.register(spec.id, &spec.name, spec.concurrency_limit());
+                gate.register(spec.id, &spec.name, admission(spec));
                 Entry::new(spec, version, core, breaker)
             }
         };
@@ -169,5 +169,14 @@ impl Routing {
             .filter(|entry| !next.by_id.contains_key(&entry.id))
             .cloned()
             .collect()
+    }
+}
+
+/// The part of a group that is about who may run and who may wait.
+fn admission(spec: &GroupSpec) -> GroupLimits {
+    GroupLimits {
+        concurrency_limit: spec.concurrency_limit(),
+        max_queued_queries: spec.max_queued_queries(),
+        queue_timeout: spec.queue_timeout(),
     }
 }

@@ -37,6 +37,10 @@ pub enum Statement {
     ShowUsage(Option<Spanned<String>>),
     /// A statement about running work.
     Operate(Operation),
+    /// `SET GLOBAL variable = value`
+    SetGlobal(Assignment),
+    /// `SHOW VARIABLES [LIKE 'pattern']`
+    ShowVariables(Option<Spanned<String>>),
     /// `SHOW CATALOG HISTORY`
     ShowHistory,
     /// `ROLLBACK CATALOG TO VERSION n`
@@ -151,7 +155,7 @@ pub enum Test {
     In(Vec<Spanned<String>>),
 }
 
-/// `'key'='value'`
+/// `'key'='value'`, or `key = value` of SET
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// In lower case; perhaps none that exists.
@@ -173,6 +177,8 @@ impl Statement {
             })
             | Statement::ShowCreateGroup(name) => Some(name),
             Statement::ShowGroups(_)
+            | Statement::SetGlobal(_)
+            | Statement::ShowVariables(_)
             | Statement::Select(_)
             | Statement::ShowHistory
             | Statement::Rollback(_) => None,
@@ -187,10 +193,12 @@ impl Statement {
             Statement::CreateGroup(_) => "CREATE RESOURCE GROUP",
             Statement::AlterGroup(_) => "ALTER RESOURCE GROUP",
             Statement::DropGroup(_) => "DROP RESOURCE GROUP",
-            Statement::ShowGroups(_) | Statement::ShowCreateGroup(_) | Statement::ShowUsage(_) => {
-                "SHOW"
-            }
             Statement::Operate(operation) => operation.tag(),
+            Statement::SetGlobal(_) => "SET",
+            Statement::ShowGroups(_)
+            | Statement::ShowCreateGroup(_)
+            | Statement::ShowUsage(_)
+            | Statement::ShowVariables(_) => "SHOW",
             Statement::ShowHistory => "SHOW",
             Statement::Rollback(_) => "ROLLBACK CATALOG",
             Statement::Select(_) => "SELECT",

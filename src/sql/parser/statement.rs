@@ -2,8 +2,9 @@
 //!
 //! Pure.
 
-use super::{ASSIGNMENT, EXAMPLE, Parsed, Parser};
+use super::{ASSIGNMENT, EXAMPLE, Parsed, Parser, VARIABLE};
 use crate::sql::ast::*;
+use crate::sql::span::Spanned;
 
 impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
@@ -35,9 +36,14 @@ impl Parser<'_> {
             }
             let hint = "for example ROLLBACK CATALOG TO VERSION 3; SHOW CATALOG HISTORY lists them";
             Ok(Statement::Rollback(self.whole_number("a version", hint)?))
+        } else if self.keyword("SET") {
+            if !self.keyword("GLOBAL") {
+                return Err(self.unexpected(&["GLOBAL"], VARIABLE));
+            }
+            Ok(Statement::SetGlobal(self.setting()?))
         } else {
             let words = [
-                "CREATE", "ALTER", "DROP", "SHOW", "KILL", "SELECT", "ROLLBACK",
+                "CREATE", "ALTER", "DROP", "SHOW", "SET", "KILL", "SELECT", "ROLLBACK",
             ];
             Err(self.unexpected(&words, EXAMPLE))
         }
@@ -125,6 +131,9 @@ impl Parser<'_> {
         if let Some(statement) = self.show_operation()? {
             return Ok(statement);
         }
+        if self.keyword("VARIABLES") {
+            return Ok(Statement::ShowVariables(self.like()?));
+        }
         if self.keyword("CATALOG") {
             self.expect("HISTORY")?;
             return Ok(Statement::ShowHistory);
@@ -135,25 +144,37 @@ impl Parser<'_> {
                 &["RESOURCE"]
             } else {
                 &[
-                    "RESOURCE", "VERBOSE", "CREATE", "USAGE", "CATALOG", "QUERIES", "RUNNING",
-                    "RUNAWAY", "WATCHES",
+                    "RESOURCE",
+                    "VERBOSE",
+                    "CREATE",
+                    "USAGE",
+                    "VARIABLES",
+                    "CATALOG",
+                    "QUERIES",
+                    "RUNNING",
+                    "RUNAWAY",
+                    "WATCHES",
                 ]
             };
             return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));
         }
         let which = if self.keyword("GROUPS") {
             let all = self.keyword("ALL");
-            let like = if self.keyword("LIKE") {
-                Some(self.quoted("a pattern in quotes", "for example LIKE 'etl%'")?)
-            } else {
-                None
-            };
+            let like = self.like()?;
             Which::Many { all, like }
         } else {
             self.groups_or_group()?;
             Which::One(self.name()?)
         };
         Ok(Statement::ShowGroups(ShowGroups { verbose, which }))
+    }
+
+    fn like(&mut self) -> Parsed<Option<Spanned<String>>> {
+        if !self.keyword("LIKE") {
+            return Ok(None);
+        }
+        self.quoted("a pattern in quotes", "for example LIKE 'etl%'")
+            .map(Some)
     }
 
     fn groups_or_group(&mut self) -> Parsed<()> {
