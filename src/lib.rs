@@ -147,6 +147,8 @@ pub mod admission;
 
 pub mod sched;
 
+pub mod mem;
+
 pub mod exec;
 
 pub mod query;
@@ -171,6 +173,21 @@ pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spaw
 pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
 #[doc(inline)]
 pub use unit::{GroupId, QueryId};
+
+/// The global allocator that knows whose every block is.
+pub mod alloc {
+    #[doc(inline)]
+    pub use crate::mem::alloc::GroupAlloc;
+    #[cfg(feature = "mimalloc")]
+    #[doc(inline)]
+    pub use crate::mem::alloc::Mimalloc;
+}
+
+/// Memory of the running task: asking for it, and living with less.
+pub mod memory {
+    #[doc(inline)]
+    pub use crate::mem::{MemoryOverrun, MemoryScope, Shortfall, fallible};
+}
 
 /// The drop-in for `tokio::task`.
 pub mod task {
