@@ -114,6 +114,8 @@
 //!
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
+//! - `tracing` (off): [`event`]s, such as kills, under the target `quotient` of the crate `tracing`. Nothing on the hot
+//!   path.
 //!
 //! # What is kept stable
 //!
@@ -136,6 +138,8 @@ pub mod unit;
 pub mod clock;
 #[doc(hidden)]
 pub mod sync;
+
+pub mod event;
 
 pub mod sql;
 
@@ -192,7 +196,7 @@ pub mod memory {
 /// The drop-in for `tokio::task`.
 pub mod task {
     #[doc(inline)]
-    pub use crate::exec::task::{Id, id, try_id, yield_now};
+    pub use crate::exec::task::{Id, checkpoint, id, try_id, yield_now};
     #[doc(inline)]
     pub use crate::governor::spawn;
     #[doc(inline)]
