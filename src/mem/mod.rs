@@ -23,6 +23,7 @@ mod rules;
 mod serve;
 mod shortfall;
 mod slot;
+mod tenure;
 
 /// The atomics of [`life`], which is compiled a second time over loom's to be model-checked.
 mod atomic {
