@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Owners are numbers in a static table, opened by [`OwnerHandle`]; a thread works for one at a time ([`enter`]), and
-//! the executor enters a task's owner around each of its polls. Nothing in here knows of tasks or SQL.
+//! the executor enters a task's owner around each of its polls. Nothing in here knows of tasks or SQL. [`pressure`] is
+//! what the kernel says of the process and its cgroup.
 
 pub mod alloc;
 mod doom;
@@ -19,6 +20,7 @@ mod fallible;
 mod life;
 mod local;
 mod owner;
+pub mod pressure;
 mod rules;
 mod serve;
 mod shortfall;
