@@ -172,11 +172,17 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         let Some(owner) = local::take(size as u64) else {
             return null_mut();
         };
+        // The two arms are the same; each knows which kind of block it has.
         // SAFETY: the caller's layout is valid and of more than 0 bytes, and so is the inner one. `tag` gets the
         // block of the inner size for it.
         unsafe {
-            let block = self.inner.alloc(inner_layout(layout));
-            self.tag(block, size, owner)
+            if size <= FOOTER_MOST {
+                let block = self.inner.alloc(inner_layout(layout));
+                self.tag(block, size, owner)
+            } else {
+                let block = self.inner.alloc(inner_layout(layout));
+                self.tag(block, size, owner)
+            }
         }
     }
 
