@@ -220,6 +220,8 @@ pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]
+pub use exec::blame::LongPoll;
+#[doc(inline)]
 pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
@@ -249,6 +251,8 @@ pub mod memory {
 pub mod task {
     #[doc(inline)]
     pub use crate::exec::task::{Id, checkpoint, id, try_id, yield_now};
+    #[doc(inline)]
+    pub use crate::exec::worker::block_in_place;
     #[doc(inline)]
     pub use crate::governor::spawn;
     #[doc(inline)]

@@ -35,6 +35,7 @@ mod atomic {
 #[cfg(all(test, quotient_loom))]
 mod modelled;
 
+pub(crate) use doom::dooms;
 pub(crate) use fallible::lifted;
 pub use fallible::{fallible, is_fallible};
 pub use owner::{Entered, Owner, OwnerHandle, enter, is_installed, root_used, shared_owners};

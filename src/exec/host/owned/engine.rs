@@ -125,7 +125,9 @@ impl Engine {
     pub(super) fn hand_over(&self) -> bool {
         let heir = self.driver.heir();
         if let Some(worker) = heir {
-            self.core.seat(worker).waker.wake();
+            if let Some(seat) = self.core.seat(worker) {
+                seat.waker.wake();
+            }
         }
         heir.is_some()
     }
