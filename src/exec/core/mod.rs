@@ -6,6 +6,7 @@
 mod groups;
 mod inbox;
 mod late;
+mod memory;
 mod report;
 mod seat;
 mod sight;
@@ -29,6 +30,7 @@ use crate::exec::sleepers::Sleepers;
 use crate::exec::spares::{Caps, Spares};
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
+use crate::mem::{OwnerHandle, Shortfall};
 use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
@@ -59,6 +61,12 @@ pub struct Config {
     pub record: bool,
     /// Whether a thread watches for tasks that wait behind long polls.
     pub watchdog: bool,
+    /// Whose the memory of all its groups is.
+    pub memory: Arc<OwnerHandle>,
+    /// Why an account is killed that a request for memory has doomed.
+    pub shortage: fn(&Account, Shortfall) -> Cause,
+    /// How a thread is taken out of the host's hands inside a poll that must never go on, if it can be.
+    pub park: Option<fn()>,
     /// Threads that may stand in for workers in long polls. They, and those that stand in for workers in
     /// `block_in_place`, need [`Core::stand_in_on`] too.
     pub spares: usize,
@@ -92,6 +100,11 @@ pub struct Core {
     next_refill: AtomicU64,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
+    /// Workers whose thread is parked for good, and how many of them have been attended to.
+    pub(super) lost: AtomicUsize,
+    attended: AtomicUsize,
+    /// Queries doomed in the process, as far as they have been looked for.
+    dooms: AtomicU64,
 }
 
 /// What the scheduler's lock protects.
@@ -149,10 +162,14 @@ impl Core {
             alarm: Alarm::default(),
             next_refill: AtomicU64::new(u64::MAX),
             manned: AtomicUsize::new(workers),
+            lost: AtomicUsize::new(0),
+            attended: AtomicUsize::new(0),
+            dooms: AtomicU64::new(0),
         });
         core.alarm.attach(Arc::downgrade(&core));
-        // A single worker has nobody who could help, but for spares.
-        if core.config.watchdog && (workers > 1 || core.config.spares > 0) {
+        // A single worker has nobody who could help, but for spares; and it can be lost.
+        let helped = workers > 1 || core.config.spares > 0 || core.config.park.is_some();
+        if core.config.watchdog && helped {
             core.watchdog.start(Arc::downgrade(&core));
         }
         let workers = rings

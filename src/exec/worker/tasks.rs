@@ -23,6 +23,12 @@ impl Worker {
         self.seat.ending.load(Relaxed)
     }
 
+    /// Whether the running poll has used up what a slice is: reads the clock.
+    pub(in crate::exec) fn is_turn_over(&self) -> bool {
+        let ends = self.now.get().plus(self.core.setup().quantum);
+        self.is_cancelling() || self.seat.preempt.load(Relaxed) || self.core.clock().now() >= ends
+    }
+
     /// A poll begins, of a task that was spawned here.
     #[inline]
     pub(in crate::exec) fn polls_task_of(&self, place: &'static Location<'static>) {
