@@ -179,7 +179,7 @@ impl Builder {
 
     /// Whether each worker of [`Host::Owned`] keeps to one CPU, in turn of those that the process may use. Default:
     /// no, the system places them. Worth it where nothing else runs on the machine; elsewhere a worker waits for
-    /// its CPU while others are idle. No effect where the system cannot, and none on [`Host::Attached`].
+    /// its CPU while others are idle. Threads that a task starts itself inherit its CPU. No effect where the system cannot, and none on [`Host::Attached`].
     pub fn pin_workers(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self

@@ -33,6 +33,11 @@ impl Parser<'_> {
             }
             let hint = "for example ROLLBACK CATALOG TO VERSION 3; SHOW CATALOG HISTORY lists them";
             Ok(Statement::Rollback(self.whole_number("a version", hint)?))
+        } else if self.keyword("SET") {
+            if !self.keyword("GLOBAL") {
+                return Err(self.unexpected(&["GLOBAL"], VARIABLE));
+            }
+            Ok(Statement::SetGlobal(self.setting()?))
         } else {
             let words = [
                 "CREATE", "ALTER", "DROP", "SHOW", "SET", "SELECT", "ROLLBACK",
