@@ -127,7 +127,7 @@ impl Worker {
         {
             sched.ledger.give(charge.group, charge.given);
         }
-        group.mirror(&sched.fair);
+        self.core.see_to_excuse(sched, group, now);
     }
 
     /// Nobody may be served, but tasks are held: their group's cap holds them back. Whoever comes when it no
