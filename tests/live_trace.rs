@@ -62,8 +62,12 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
         .count();
     assert!(starts > 100, "{starts} slices");
     let has = |what: fn(&Op) -> bool| trace.calls.iter().any(|(op, _)| what(op));
-    assert!(has(|op| matches!(op, Op::SetReserved { .. })) && has(|op| matches!(op, Op::SetCap { .. })));
-    assert!(has(|op| matches!(op, Op::Refill { .. })) && has(|op| matches!(op, Op::GiveWay { .. })));
+    assert!(
+        has(|op| matches!(op, Op::SetReserved { .. })) && has(|op| matches!(op, Op::SetCap { .. }))
+    );
+    assert!(
+        has(|op| matches!(op, Op::Refill { .. })) && has(|op| matches!(op, Op::GiveWay { .. }))
+    );
     replay(&trace).unwrap();
     // And once more after a trip through its text.
     let read: Trace = trace.to_string().parse().unwrap();
