@@ -270,6 +270,8 @@ mod documents {
     mod first_group {}
     #[doc = include_str!("../docs/guide/classifiers.md")]
     mod classifiers {}
+    #[doc = include_str!("../docs/guide/shares.md")]
+    mod shares {}
     #[doc = include_str!("../docs/guide/running-work.md")]
     mod running_work {}
     #[doc = include_str!("../docs/guide/hosts.md")]

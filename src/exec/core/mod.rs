@@ -277,6 +277,7 @@ impl Core {
             self.accounts()
                 .iter()
                 .for_each(|account| account.waiting.wake_all());
+            self.groups().iter().for_each(|group| self.excuse(group));
         }
         self.wake_all();
     }

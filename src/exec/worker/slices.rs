@@ -131,7 +131,7 @@ impl Worker {
                 self.back_in_time(late);
             }
         }
-        group.mirror(&sched.fair);
+        self.core.see_to_excuse(sched, group, now);
     }
 
     /// Nobody may be served, but tasks are held: their group's cap holds them back. Whoever comes when it no
