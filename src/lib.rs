@@ -15,6 +15,7 @@
 //! - [`Query`] is one admitted request: it holds a place of its group, owns tasks, can be measured and killed.
 //! - [`JoinHandle`], [`JoinError`], [`AbortHandle`] are tokio's, name by name; a [`JoinError`] also tells for which
 //!   [`KillReason`] the governor ended the task.
+//! - [`Settings`] are the governor's variables, as SET GLOBAL changes them.
 //! - [`sql::Output`] is what a statement answers, [`Error`] the sum of what can go wrong.
 //!
 //! # Example: a group, and a query in it
@@ -98,9 +99,9 @@
 //! | | in this version |
 //! |---|---|
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
-//! | queries at once | at most `concurrency_limit` per group; excess ones are refused, none waits |
+//! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
-//! | memory, IO, waiting places, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | memory, IO, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
 //! # Where it runs
 //!
@@ -139,7 +140,7 @@
 //! in [`metrics::names`].
 //!
 //! Everything else in the modules below is open for tests, simulation and the curious, and may change in any
-//! version: [`catalog`], [`classify`], [`admission`], [`sched`] and [`exec`] are the stages of a request,
+//! version: [`catalog`], [`settings`], [`classify`], [`admission`], [`sched`], [`mem`] and [`exec`] are the stages of a request,
 //! [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold them together. Read from left to
 //! right they tell how it works; what a program needs of them is re-exported here.
 //!
@@ -159,11 +160,15 @@ pub mod sql;
 
 pub mod catalog;
 
+pub mod settings;
+
 pub mod classify;
 
 pub mod admission;
 
 pub mod sched;
+
+pub mod mem;
 
 pub mod exec;
 
@@ -187,6 +192,8 @@ pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
 pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
+#[doc(inline)]
+pub use settings::Settings;
 #[doc(inline)]
 pub use unit::{GroupId, QueryId};
 
@@ -219,6 +226,8 @@ mod documents {
     mod tokio {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
+    #[doc = include_str!("../docs/guide/operating.md")]
+    mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
 }

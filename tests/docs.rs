@@ -16,7 +16,7 @@ use quotient::metrics::names;
 use std::collections::BTreeSet;
 
 /// Everything that a user reads. Their Rust is compiled and run as doctests, through src/lib.rs.
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 10] = [
     "README.md",
     "docs/sql.md",
     "docs/guide/first-group.md",
@@ -25,6 +25,7 @@ const DOCUMENTS: [&str; 9] = [
     "docs/guide/hosts.md",
     "docs/guide/tokio.md",
     "docs/guide/administration.md",
+    "docs/guide/operating.md",
     "docs/guide/metrics.md",
 ];
 

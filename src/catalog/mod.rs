@@ -245,7 +245,10 @@ impl Catalog {
 fn is_show(statement: &Statement) -> bool {
     matches!(
         statement,
-        Statement::ShowGroups(_) | Statement::ShowCreateGroup(_) | Statement::ShowUsage(_)
+        Statement::ShowGroups(_)
+            | Statement::ShowCreateGroup(_)
+            | Statement::ShowUsage(_)
+            | Statement::ShowVariables(_)
     )
 }
 

@@ -3,16 +3,19 @@
 //! Wiring; the thread that builds.
 
 use super::error::Error;
-use super::{Governor, machine};
+use super::throttle::{self, Collect, MemoryProbe};
+use super::{Governor, Parts, machine, variables};
 use crate::catalog::store::{CatalogStore, FileStore};
 use crate::catalog::{Catalog, CatalogMode, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
 use crate::exec::host;
+use crate::mem::pressure;
 use crate::query::KillReason;
 use crate::sched;
-use crate::sql;
+use crate::settings::{Scheduler, Settings};
+use crate::sql::{self, SqlError, Statement};
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
 use std::path::PathBuf;
@@ -49,6 +52,9 @@ pub struct Builder {
     clock: Clock,
     policy: sched::Config,
     record: bool,
+    settings: Settings,
+    memory_probe: Option<MemoryProbe>,
+    memory_collect: Collect,
     pinned: bool,
 }
 
@@ -65,6 +71,9 @@ impl Default for Builder {
             clock: Clock::tsc(),
             policy: sched::Config::default(),
             record: false,
+            settings: Settings::default(),
+            memory_probe: None,
+            memory_collect: Box::new(|| ()),
             pinned: false,
         }
     }
@@ -91,7 +100,28 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else, unless a catalog is found where it is kept. Values beyond this machine are cut in effect, which
+    /// The variables that SET GLOBAL changes later. Default: [`Settings::default`].
+    pub fn settings(mut self, settings: Settings) -> Builder {
+        self.settings = settings;
+        self
+    }
+
+    /// What tells how many bytes of memory are in use, for the memory throttle. Asked once per interval while the
+    /// throttle is on; must not block. Default: what the process and its cgroup use, as
+    /// [`mem::pressure`](crate::mem::pressure) reads it.
+    pub fn memory_probe(mut self, used: impl Fn() -> u64 + Send + Sync + 'static) -> Builder {
+        self.memory_probe = Some(Box::new(move || Bytes(used())));
+        self
+    }
+
+    /// Called when throttling has lasted for ten intervals, and after each ten more: gives memory that is free but
+    /// kept by the allocator back to the system, as `mi_collect` does. It must not block for long. Default: nothing.
+    pub fn memory_collect(mut self, collect: impl Fn() + Send + Sync + 'static) -> Builder {
+        self.memory_collect = Box::new(collect);
+        self
+    }
+
+    /// A script that is run, as one, before anything else; what it says of groups only if no catalog is found where it is kept. Values beyond this machine are cut in effect, which
     /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
@@ -179,7 +209,7 @@ impl Builder {
                 allowed: "1 to 4096",
             });
         }
-        let memory_limit = self.memory_limit.map_or_else(machine::memory, Bytes);
+        let memory_limit = self.memory_limit.map_or_else(pressure::available, Bytes);
         if memory_limit.0 == 0 {
             return Err(Error::Invalid {
                 what: "memory_limit",
@@ -198,10 +228,24 @@ impl Builder {
                 (opened.catalog, opened.found)
             }
         };
-        if !found {
-            let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
-            catalog.apply_all(&statements, Origin::File)?;
+        let mut settings = self.settings;
+        settings.check()?;
+        run_init_sql(&self.init_sql, (!found).then_some(&catalog), &mut settings)?;
+        if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
+            && attached
+                .as_ref()
+                .is_some_and(|runtime| !throttle::has_timers(runtime))
+        {
+            return Err(Error::Invalid {
+                what: "query_scheduler_name",
+                value: settings.query_scheduler_name.to_string(),
+                allowed: "MemoryThrottledFCFS on runtimes with timers (enable_time) only",
+            });
         }
+        let memory_probe = self.memory_probe.unwrap_or_else(|| {
+            let probe = pressure::Probe::new(memory_limit, pressure::Tracked::default);
+            Box::new(move || probe.read().used())
+        });
 
         let scheduled = attached
             .as_ref()
@@ -210,7 +254,7 @@ impl Builder {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
-            long_poll: LONG_POLL,
+            long_poll: Nanos::from_millis(settings.long_poll_threshold_ms),
             clock: self.clock,
             displace: scheduled.unwrap_or(false),
             record: self.record,
@@ -222,16 +266,52 @@ impl Builder {
             None => host::own(&core, workers, self.pinned, &abandoned)
                 .map_err(|error| Error::Host(Arc::new(error)))?,
         };
-        Ok(Governor::start(catalog, core, driven, self.allow_override))
+        Ok(Governor::start(Parts {
+            catalog,
+            core,
+            driven,
+            allow_override: self.allow_override,
+            settings,
+            memory_limit,
+            memory_probe,
+            collect: self.memory_collect,
+        }))
     }
+}
+
+/// Runs the script as one: what is about groups, if there is no catalog yet, and what is about variables.
+fn run_init_sql(
+    script: &str,
+    catalog: Option<&Catalog>,
+    settings: &mut Settings,
+) -> Result<(), SqlError> {
+    let statements = sql::parse_within(script, sql::Caps::NONE)?;
+    let (mut about_groups, mut numbers) = (Vec::new(), Vec::new());
+    for (number, statement) in (1..).zip(statements) {
+        if let Statement::SetGlobal(set) = &statement {
+            variables::assign(settings, set).map_err(|error| error.at_statement(number, 0))?;
+        } else {
+            about_groups.push(statement);
+            numbers.push(number);
+        }
+    }
+    let Some(catalog) = catalog else {
+        return Ok(());
+    };
+    let number = |nth: usize| numbers.get(nth.wrapping_sub(1)).copied().unwrap_or(nth);
+    catalog
+        .apply_all(&about_groups, Origin::File)
+        .map_err(|error| {
+            let number = number(error.statement);
+            error.at_statement(number, 0)
+        })?;
+    Ok(())
 }
 
 /// More workers than any machine has cores: a larger number is a mistake.
 const MAX_WORKERS: usize = 4096;
 /// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
 const QUANTUM: Nanos = Nanos::from_micros(100);
-/// A poll longer than this is counted as long.
-const LONG_POLL: Nanos = Nanos::from_millis(5);
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@
 
 use crate::admission::AdmissionError;
 use crate::catalog::OpenError;
+use crate::settings::SettingsError;
 use crate::sql::SqlError;
 use std::sync::Arc;
 
@@ -43,6 +44,9 @@ pub enum Error {
         /// A name that exists and looks like it.
         similar: Option<String>,
     },
+    /// Settings were refused.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// A builder's value is out of range.
     #[error("{what} is {value}; allowed: {allowed}")]
     Invalid {

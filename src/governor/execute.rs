@@ -44,6 +44,12 @@ impl Governor {
         if let Statement::ShowUsage(name) = statement {
             return self.show_usage(name.as_ref());
         }
+        if let Statement::SetGlobal(set) = statement {
+            return self.set_global(set);
+        }
+        if let Statement::ShowVariables(pattern) = statement {
+            return Ok(self.show_variables(pattern.as_ref()));
+        }
         if let Statement::Select(select) = statement {
             return self.select(select);
         }

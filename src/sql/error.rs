@@ -119,6 +119,12 @@ pub enum SqlErrorKind {
         /// The key.
         key: String,
     },
+    /// A variable that does not exist.
+    #[error("unknown variable '{}'", short(name))]
+    UnknownVariable {
+        /// Its name.
+        name: String,
+    },
     /// A classifier's key that does not exist.
     #[error("unknown classifier key '{}'", short(key))]
     UnknownClassifierKey {
@@ -252,6 +258,7 @@ impl SqlErrorKind {
             | SqlErrorKind::NotAList { .. } => "42601",
             SqlErrorKind::BadName { .. } => "42602",
             SqlErrorKind::UnknownProperty { .. }
+            | SqlErrorKind::UnknownVariable { .. }
             | SqlErrorKind::UnknownClassifierKey { .. }
             | SqlErrorKind::UnknownGroup { .. }
             | SqlErrorKind::UnknownClassifier { .. } => "42704",
@@ -281,6 +288,7 @@ impl SqlErrorKind {
             SqlErrorKind::NothingToSet => "nothing_to_set",
             SqlErrorKind::Duplicate { .. } => "duplicate",
             SqlErrorKind::UnknownProperty { .. } => "unknown_property",
+            SqlErrorKind::UnknownVariable { .. } => "unknown_variable",
             SqlErrorKind::UnknownClassifierKey { .. } => "unknown_classifier_key",
             SqlErrorKind::NotAList { .. } => "not_a_list",
             SqlErrorKind::BadValue { .. } => "bad_value",

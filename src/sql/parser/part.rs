@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-use super::{ASSIGNMENT, CLASSIFIER, NAME, Parsed, Parser};
+use super::{ASSIGNMENT, CLASSIFIER, NAME, Parsed, Parser, VARIABLE};
 use crate::sql::ast::*;
 use crate::sql::error::{SqlError, SqlErrorKind};
 use crate::sql::span::Spanned;
@@ -115,6 +115,23 @@ impl Parser<'_> {
             }
             self.comma_or_close(ASSIGNMENT)?;
         }
+    }
+
+    /// `variable = value`; the value may be a bare word too.
+    pub(super) fn setting(&mut self) -> Parsed<Assignment> {
+        let key = self.key("the name of a variable", VARIABLE)?;
+        if !self.punct('=') {
+            return Err(self.unexpected(&["="], VARIABLE));
+        }
+        if let Some(word) = self.peek()
+            && word.kind == TokKind::Word
+        {
+            let value = Spanned::new(word.text.to_owned(), self.here());
+            self.at += 1;
+            return Ok(Assignment { key, value });
+        }
+        let value = self.value()?;
+        Ok(Assignment { key, value })
     }
 
     /// A quoted text, or a bare number with an optional sign (so that the range check can speak of it).
