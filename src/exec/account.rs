@@ -2,16 +2,20 @@
 //!
 //! Mechanism; any thread.
 
+use super::context;
 use super::core::Core;
 use super::ending::Verdict;
 use super::group::Group;
 use super::join::{Cause, JoinError};
 use super::limits::Limits;
 use super::waiting::Waiting;
+use crate::mem::{self, OwnerHandle};
 use crate::sched::breaker::BigQueryKind;
 use crate::sched::feedback::{LEVELS, Stream, level_end};
+use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -24,9 +28,13 @@ pub struct Account {
     /// The group that serves them and pays, if it is another one: see [`moving`](super::moving).
     pub(super) moved: OnceLock<Arc<Group>>,
     query: Option<QueryId>,
+    /// Whose the memory of its tasks is: the query's, or the group's.
+    memory: Arc<OwnerHandle>,
     cpu: AtomicU64,
     polls: AtomicU64,
+    /// A mirror of what is in `longest`, to be compared with at each poll.
     longest_poll: AtomicU64,
+    longest: Mutex<(Nanos, Option<&'static Location<'static>>)>,
     scan_rows: AtomicU64,
     scan_bytes: AtomicU64,
     /// Tasks of a query that are alive; not kept for a group.
@@ -57,6 +65,8 @@ pub struct AccountUsage {
     pub polls: u64,
     /// Its longest poll.
     pub longest_poll: Nanos,
+    /// Where the task of that poll was spawned.
+    pub longest_poll_at: Option<&'static Location<'static>>,
     /// Rows that it reported as scanned.
     pub scan_rows: u64,
     /// Bytes that it reported as scanned.
@@ -86,6 +96,10 @@ impl Account {
         let account = Arc::new(Account::new(group, query, shards, limits));
         // The cell is empty until here, so this cannot fail.
         let _ = account.listed.set(account.core().list(&account));
+        // After it is listed: a group that is frozen meanwhile kills it, or it sees that the group is.
+        if let Some(cause) = account.home.frozen() {
+            account.kill(cause.clone());
+        }
         account
     }
 
@@ -95,13 +109,19 @@ impl Account {
         shards: usize,
         limits: Arc<Limits>,
     ) -> Account {
+        let memory = match query {
+            Some(_) => OwnerHandle::open_query(group.memory()),
+            None => group.memory().clone(),
+        };
         Account {
             home: group,
             moved: OnceLock::new(),
             query,
+            memory,
             cpu: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             longest_poll: AtomicU64::new(0),
+            longest: Mutex::default(),
             scan_rows: AtomicU64::new(0),
             scan_bytes: AtomicU64::new(0),
             live: AtomicU64::new(0),
@@ -135,12 +155,35 @@ impl Account {
         self.query
     }
 
+    /// Whose the memory of its tasks is.
+    pub fn memory(&self) -> &Arc<OwnerHandle> {
+        &self.memory
+    }
+
+    /// Bytes that it uses now: its tasks' blocks, reservations, and what other threads keep in their credits. For
+    /// an account without a query, its whole group's. Two loads.
+    #[inline]
+    pub fn memory_used(&self) -> u64 {
+        self.memory.used()
+    }
+
+    /// Outside of a poll: kills whoever was doomed by what this thread has just allocated for the account.
+    #[inline]
+    pub(super) fn look_at_memory(&self) {
+        if !context::on_task() && mem::take_doom() {
+            let _ = mem::take_refusal();
+            self.core().kill_doomed();
+        }
+    }
+
     /// What it has used, as far as charged: complete up to the last poll that ended.
     pub fn usage(&self) -> AccountUsage {
+        let (longest_poll, longest_poll_at) = *self.longest.lock();
         AccountUsage {
             cpu: self.cpu(),
             polls: self.polls.load(Relaxed),
-            longest_poll: Nanos(self.longest_poll.load(Relaxed)),
+            longest_poll,
+            longest_poll_at,
             scan_rows: self.scan_rows.load(Relaxed),
             scan_bytes: self.scan_bytes.load(Relaxed),
             tasks: self.live.load(Relaxed),
@@ -287,12 +330,18 @@ impl Account {
         Nanos(self.cpu.load(Relaxed))
     }
 
-    /// Charges one poll and looks whether that was too much; the account's CPU time with it.
+    /// Charges one poll of a task that was spawned at `place`, which kept its worker for `held`, and looks whether that
+    /// was too much; the account's CPU time with it.
     #[inline]
-    pub(super) fn charge(&self, took: Nanos) -> Nanos {
+    pub(super) fn charge(
+        &self,
+        took: Nanos,
+        held: Nanos,
+        place: &'static Location<'static>,
+    ) -> Nanos {
         self.polls.fetch_add(1, Relaxed);
-        if took.0 > self.longest_poll.load(Relaxed) {
-            self.longest_poll.fetch_max(took.0, Relaxed);
+        if held.0 > self.longest_poll.load(Relaxed) {
+            self.outlast(held, place);
         }
         let cpu = Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took);
         if self.limits.are_near(cpu) {
@@ -307,14 +356,16 @@ impl Account {
         // Its tasks on this worker alone had it at the limit so long ago at most.
         let late = cpu.since(self.limits.cpu()).0.min(took.0);
         self.over(BigQueryKind::Cpu, cpu.0, Nanos(late));
-        if let Some(memory) = self.memory_used() {
-            self.over(BigQueryKind::Memory, memory, took);
-        }
+        self.over(BigQueryKind::Memory, self.memory_used(), took);
     }
 
-    /// Memory that is charged to the query, if anybody counts it.
-    pub fn memory_used(&self) -> Option<u64> {
-        None
+    #[cold]
+    fn outlast(&self, held: Nanos, place: &'static Location<'static>) {
+        let mut longest = self.longest.lock();
+        if held > longest.0 {
+            *longest = (held, Some(place));
+            self.longest_poll.store(held.0, Relaxed);
+        }
     }
 
     /// The level-2 stream of its tasks, as decided on and as the number that tasks carry.

@@ -13,6 +13,7 @@
 
 pub mod account;
 mod alarm;
+pub mod blame;
 pub mod context;
 pub mod core;
 mod ending;
@@ -24,6 +25,7 @@ mod latency;
 pub mod limits;
 mod moving;
 mod sleepers;
+mod spares;
 pub mod stats;
 mod tally;
 pub mod task;

@@ -85,3 +85,14 @@ pub struct KillTimes {
     /// From the kill to the drop of the query's last future; of those that had any.
     pub kill_to_drop: TimeHistogram,
 }
+
+/// What the threads that stand in for workers in long polls, or in `block_in_place`, have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpareUsage {
+    /// How many serve now.
+    pub serving: u64,
+    /// How often one has begun to serve.
+    pub started: u64,
+    /// Polls that were found to be long while they went on.
+    pub late_polls: u64,
+}

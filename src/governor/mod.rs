@@ -16,6 +16,7 @@ mod group;
 mod machine;
 mod observe;
 mod operate;
+mod overrun;
 mod routing;
 mod running;
 mod shutdown;
@@ -167,6 +168,7 @@ impl Governor {
     /// # Errors
     ///
     /// [`Error::UnknownGroup`].
+    #[track_caller]
     pub fn spawn_in<F>(&self, group: &str, future: F) -> Result<JoinHandle<F::Output>, Error>
     where
         F: Future + Send + 'static,

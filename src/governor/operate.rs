@@ -8,11 +8,12 @@ use crate::admission::WaitingQuery;
 use crate::admission::watch::WatchId;
 use crate::clock;
 use crate::event;
+use crate::mem;
 use crate::query::{KillReason, Query, Runaway};
 use crate::sched::breaker::BigQueryKind;
 use crate::sql::operation::Operation;
 use crate::sql::{Output, Spanned, SqlError, SqlErrorKind};
-use crate::unit::{GroupId, Nanos, QueryId};
+use crate::unit::{Bytes, GroupId, Nanos, QueryId};
 use crate::view::queries::{self, QueryRow};
 use crate::view::relation::Relation;
 use crate::view::runaway::{self, RunawayRow, WatchRow};
@@ -129,6 +130,8 @@ impl Governor {
 fn row(query: &Query, running: &Running) -> QueryRow {
     let usage = query.usage();
     let attributes = &running.attributes;
+    // Without the allocator only reservations are counted.
+    let tracked = mem::is_installed() || usage.memory_peak > 0;
     QueryRow {
         id: query.id().0,
         group: query.group().to_owned(),
@@ -143,10 +146,10 @@ fn row(query: &Query, running: &Running) -> QueryRow {
         elapsed: usage.elapsed.into(),
         cpu: usage.cpu.into(),
         polls: usage.polls,
-        memory: None,
+        memory: tracked.then_some((Bytes(usage.memory), Bytes(usage.memory_peak))),
         rows: usage.scan_rows,
         longest_poll: usage.longest_poll.into(),
-        longest_poll_place: None,
+        longest_poll_place: usage.longest_poll_at.map(ToString::to_string),
         tasks: usage.tasks,
         outliving: query.account().outliving(),
         runaway: running.runaway.as_ref().map(|it| it.action.to_string()),
@@ -194,6 +197,6 @@ fn runaway_row(event: &Runaway) -> RunawayRow {
         elapsed_seconds: event.usage.elapsed.as_secs_f64(),
         cpu_seconds: event.usage.cpu.as_secs_f64(),
         longest_poll_ms: event.usage.longest_poll.as_secs_f64() * 1e3,
-        longest_poll_place: None,
+        longest_poll_place: event.usage.longest_poll_at.map(ToString::to_string),
     }
 }

@@ -40,7 +40,7 @@ impl Entry {
     fn new(spec: &GroupSpec, version: u64, core: &Arc<Core>, breaker: &Arc<Breaker>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
         group.set_limits(limits(spec));
-        Arc::new(Entry {
+        let entry = Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
@@ -49,7 +49,17 @@ impl Entry {
             classified: AtomicU64::new(0),
             outcomes: Default::default(),
             heritage: Mutex::default(),
-        })
+        });
+        entry.limit_memory(spec);
+        entry
+    }
+
+    /// A group that may have everything has the governor's limit, not one of its own.
+    fn limit_memory(&self, spec: &GroupSpec) {
+        let limit = spec.mem_limit().0;
+        let memory = self.group.memory();
+        let all = memory.above().and_then(|governor| governor.limit());
+        memory.set_limit(Some(limit).filter(|&limit| all.is_none_or(|all| limit < all)));
     }
 
     pub(super) fn has_tasks(&self) -> bool {
@@ -107,6 +117,7 @@ impl Routing {
             Some(entry) => {
                 entry.fuse.set(spec, version);
                 entry.fuse.cooled.set_limits(&entry.group, limits(spec));
+                entry.limit_memory(spec);
                 gate.set_limits(spec.id, admission(spec));
                 entry.clone()
             }

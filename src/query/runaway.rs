@@ -60,7 +60,11 @@ impl fmt::Display for Runaway {
             self.usage.cpu,
             self.usage.polls,
             self.usage.longest_poll,
-        )
+        )?;
+        match self.usage.longest_poll_at {
+            Some(place) => write!(f, " of a task spawned at {place}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -88,6 +88,7 @@ pub static PROPERTIES: [Property; 19] = [
         default: Some("100%"),
         absent: "100%",
         example: "20%",
+        enforced: true,
         doc: "hard ceiling of memory",
         ..PLAIN
     },
@@ -158,6 +159,7 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Bytes,
         allowed: "bytes, with or without a unit; 0 is off",
         example: "1GiB",
+        enforced: true,
         doc: "memory of one query",
         ..PLAIN
     },

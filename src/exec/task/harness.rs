@@ -9,12 +9,13 @@ use crate::exec::context::{self, Scope};
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::waiting::Ticket;
 use crate::exec::worker::Worker;
+use crate::mem;
 use crate::unit::Nanos;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -60,12 +61,16 @@ where
 {
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
         let started = worker.now();
+        worker.polls_task_of(self.cell.spawned_at);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
         let mut step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
             self.as_mut().poll_future(worker, cx)
         };
+        if mem::take_doom() {
+            step = self.as_mut().short_of_memory(step);
+        }
         let mut took = self.charge(worker, started, delay);
         if matches!(step, Step::Wait) && self.cell.is_killed() {
             // During that poll, or by what it cost: here is the next poll boundary.
@@ -91,8 +96,8 @@ where
     /// The poll that began at `started` is over: it is charged, and its length returned.
     #[inline]
     fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
-        let took = worker.polled(started, delay);
-        let cpu = self.cell.charge(took);
+        let (took, held) = worker.polled(started, delay);
+        let cpu = self.cell.charge(took, held);
         worker.aged(cpu);
         took
     }
@@ -140,6 +145,29 @@ where
         }
     }
 
+    /// The poll asked for more memory than there was, and somebody has been chosen to end: perhaps this task's own
+    /// query. An output that is there already stays.
+    #[cold]
+    fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
+        let account = &self.cell.account;
+        account.core().kill_doomed();
+        let refused = mem::take_refusal();
+        match (&step, refused) {
+            (Step::End(_), _) => step,
+            (Step::Wait, _) if account.killed().is_some() => Step::End(self.as_mut().cancel()),
+            (Step::Wait, None) => step,
+            // Of no query: this task alone is to blame.
+            (Step::Wait, Some(shortfall)) => {
+                let cause = account.core().shortage(account, shortfall);
+                let error = match self.as_mut().drop_future() {
+                    None => JoinError::cancelled(self.cell.id, Some(cause)),
+                    Some(payload) => JoinError::panic(self.cell.id, payload),
+                };
+                Step::End(Err(error))
+            }
+        }
+    }
+
     /// The task waits. The first time, it is entered where abort, kill and shutdown can find it.
     #[inline]
     fn wait(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
@@ -169,12 +197,13 @@ where
         }
     }
 
-    /// Drops the future inside its context; the payload if its destructor panicked.
+    /// Drops the future inside its context; the payload if its destructor panicked. Destructors get the memory that
+    /// they ask for.
     fn drop_future(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
         let this = self.project();
         let mut future = this.future;
         context::in_task(this.scope, || {
-            catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
+            mem::lifted(|| catch_unwind(AssertUnwindSafe(|| future.set(None))).err())
         })
     }
 
@@ -216,25 +245,51 @@ const BOX_ABOVE: usize = if cfg!(debug_assertions) {
     16_384
 };
 
-/// Spawns a task on the executor of `account`'s group.
+/// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
+#[track_caller]
 pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    if size_of::<F>() > BOX_ABOVE {
-        spawn_sized(account, lease, Box::pin(future))
-    } else {
-        spawn_sized(account, lease, future)
-    }
+    spawn_at(Location::caller(), account, lease, future)
 }
 
-fn spawn_sized<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+/// As [`spawn`], on behalf of this place.
+pub fn spawn_at<F>(
+    place: &'static Location<'static>,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone()));
+    let handle = {
+        // What the task itself needs is its query's.
+        let _owner = mem::enter(account.memory());
+        if size_of::<F>() > BOX_ABOVE {
+            spawn_sized(place, account, lease, Box::pin(future))
+        } else {
+            spawn_sized(place, account, lease, future)
+        }
+    };
+    account.look_at_memory();
+    handle
+}
+
+fn spawn_sized<F>(
+    place: &'static Location<'static>,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), place));
     let home = &account.home;
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
