@@ -5,8 +5,10 @@
 //! slot is free and the query has ended. There is no other way for a slot to come back, so there is none to
 //! forget: cancel, panic, abort and drop all end in dropping.
 
+mod current;
 mod runaway;
 
+pub use current::{Current, current, record_scan_bytes, record_scan_rows};
 pub use runaway::Runaway;
 
 use crate::admission::error::AdmissionError;
@@ -384,46 +386,5 @@ impl fmt::Debug for Query {
             .field("id", &self.core.id)
             .field("group", &self.group())
             .finish_non_exhaustive()
-    }
-}
-
-/// Adds to the rows scanned by the query of the running task; nothing outside of one. As
-/// [`Query::record_scan_rows`], and cheap enough to be called per batch.
-pub fn record_scan_rows(rows: u64) {
-    task::with_account(|account| account.record_scan_rows(rows));
-}
-
-/// Adds to the bytes scanned by the query of the running task; nothing outside of one.
-pub fn record_scan_bytes(bytes: u64) {
-    task::with_account(|account| account.record_scan_bytes(bytes));
-}
-
-/// The running task, as seen from inside.
-#[derive(Debug)]
-pub struct Current {
-    task: task::Current,
-}
-
-/// The task that this thread runs, if any.
-pub fn current() -> Option<Current> {
-    Some(Current {
-        task: task::current()?,
-    })
-}
-
-impl Current {
-    /// The name of its group.
-    pub fn group(&self) -> &str {
-        self.task.account.group().name()
-    }
-
-    /// The query that it belongs to, if any.
-    pub fn query_id(&self) -> Option<QueryId> {
-        self.task.account.query()
-    }
-
-    /// What its query has used so far; zero if it belongs to none. The running poll is not included.
-    pub fn usage(&self) -> Usage {
-        Query::current().map_or_else(Usage::default, |query| query.usage())
     }
 }

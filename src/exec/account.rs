@@ -2,6 +2,8 @@
 //!
 //! Mechanism; any thread.
 
+mod spending;
+
 use super::context;
 use super::core::Core;
 use super::ending::Verdict;
@@ -10,7 +12,6 @@ use super::join::{Cause, JoinError};
 use super::limits::Limits;
 use super::waiting::Waiting;
 use crate::mem::{self, OwnerHandle};
-use crate::sched::breaker::BigQueryKind;
 use crate::sched::feedback::{LEVELS, Stream, level_end};
 use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
@@ -212,45 +213,6 @@ impl Account {
         self.waiting.wake_all();
     }
 
-    /// Adds to the rows that the query has scanned.
-    #[inline]
-    pub fn record_scan_rows(&self, rows: u64) {
-        let before = self.scan_rows.fetch_add(rows, Relaxed);
-        let scanned = before.saturating_add(rows);
-        if scanned > self.limits.scan_rows() {
-            self.over(BigQueryKind::ScanRows, scanned, Nanos::ZERO);
-        }
-    }
-
-    /// Adds to the bytes that the query has scanned.
-    #[inline]
-    pub fn record_scan_bytes(&self, bytes: u64) {
-        self.scan_bytes.fetch_add(bytes, Relaxed);
-    }
-
-    /// The query was seen to have used so much of one kind, perhaps too much. `late`: how long ago it may have
-    /// gone over its limit. True if it tripped now, for the first time.
-    #[cold]
-    pub fn over(&self, kind: BigQueryKind, used: u64, late: Nanos) -> bool {
-        if self.tripped.load(Relaxed) || self.is_killed() {
-            return false;
-        }
-        let (Some(query), Some(trip)) = (self.query, self.limits.judge(kind, used)) else {
-            return false;
-        };
-        // Tasks on all workers may cross at the same moment: one of them reports it.
-        let first = !self.tripped.swap(true, SeqCst);
-        if first {
-            self.limits.report(query, trip, late);
-        }
-        first
-    }
-
-    /// Whether it went over one of its limits.
-    pub fn has_tripped(&self) -> bool {
-        self.tripped.load(Relaxed)
-    }
-
     /// Why it was killed, if it was.
     pub fn killed(&self) -> Option<&Cause> {
         self.killed.get()
@@ -348,15 +310,6 @@ impl Account {
             self.check(cpu, took);
         }
         cpu
-    }
-
-    /// The end of a poll of a query whose group limits its CPU time or its memory.
-    #[cold]
-    fn check(&self, cpu: Nanos, took: Nanos) {
-        // Its tasks on this worker alone had it at the limit so long ago at most.
-        let late = cpu.since(self.limits.cpu()).0.min(took.0);
-        self.over(BigQueryKind::Cpu, cpu.0, Nanos(late));
-        self.over(BigQueryKind::Memory, self.memory_used(), took);
     }
 
     #[cold]
