@@ -80,8 +80,8 @@ impl Core {
         self.ask_to_give_way(&mut sched, now);
         self.publish(&sched);
         drop(sched);
-        if let Some(worker) = victim {
-            self.seats[worker].preempt.store(true, Relaxed);
+        if let Some(seat) = victim.and_then(|worker| self.seat(worker)) {
+            seat.preempt.store(true, Relaxed);
         }
     }
 
@@ -112,7 +112,9 @@ impl Core {
     /// Tells those workers that stand in the way of a reservation.
     pub(in crate::exec) fn ask_to_give_way(&self, sched: &mut Sched, now: Nanos) {
         while let Some(worker) = sched.fair.give_way(now) {
-            self.seats[worker].preempt.store(true, Relaxed);
+            if let Some(seat) = self.seat(worker) {
+                seat.preempt.store(true, Relaxed);
+            }
         }
     }
 

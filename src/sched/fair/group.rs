@@ -17,6 +17,8 @@ pub(super) struct Group {
     /// Workers that serve this group now, and the sum of the instants since when.
     pub(super) running: u32,
     pub(super) since: u128,
+    /// How many of those workers compute on in polls that are late.
+    pub(super) late: u32,
     /// Workers that it may have before others.
     pub(super) reserved: u32,
     pub(super) quota: Option<Quota>,
@@ -37,6 +39,7 @@ impl Group {
             inflight: 0,
             running: 0,
             since: 0,
+            late: 0,
             reserved: 0,
             quota: None,
             excused: false,

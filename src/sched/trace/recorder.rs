@@ -4,7 +4,7 @@
 
 use super::{Answer, Op, Trace};
 use crate::sched::Config;
-use crate::sched::fair::{Charge, Fair, Slice, Slot};
+use crate::sched::fair::{Charge, Fair, Late, Slice, Slot};
 use crate::unit::{Cores, Nanos, Weight};
 use std::ops::Deref;
 
@@ -113,6 +113,20 @@ impl Recorder {
         let charge = self.fair.charge_running(worker, now);
         self.note(Op::ChargeRunning { worker, now }, Answer::Charge(charge));
         charge
+    }
+
+    /// See [`Fair::late`].
+    pub fn late(&mut self, worker: usize, now: Nanos, does: Late) -> Option<Charge> {
+        let charge = self.fair.late(worker, now, does);
+        self.note(Op::Late { worker, now, does }, Answer::Charge(charge));
+        charge
+    }
+
+    /// See [`Fair::first_in_time`].
+    pub fn first_in_time(&mut self) -> Option<Slot> {
+        let first = self.fair.first_in_time();
+        self.note(Op::FirstInTime, Answer::Group(first));
+        first
     }
 
     /// See [`Fair::set_reserved`].
