@@ -10,9 +10,11 @@ use crate::admission::permit::Permit;
 use crate::exec::account::Account;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::task::{self, Lease};
+use crate::mem::{MemoryScope, Shortfall};
 use crate::unit::QueryId;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -57,8 +59,14 @@ pub struct Usage {
     pub cpu: Duration,
     /// Polls of its tasks.
     pub polls: u64,
-    /// Its longest poll; zero for a group.
+    /// Its longest poll; zero for a group. Time in `block_in_place` is not counted.
     pub longest_poll: Duration,
+    /// Where the task of that poll was spawned; none for a group.
+    pub longest_poll_at: Option<&'static Location<'static>>,
+    /// Bytes that it uses now, with what threads keep in their credits.
+    pub memory: u64,
+    /// The most that it ever used at once.
+    pub memory_peak: u64,
     /// Rows that it reported as scanned; zero for a group.
     pub scan_rows: u64,
     /// Bytes that it reported as scanned; zero for a group.
@@ -79,6 +87,25 @@ pub enum KillReason {
         /// Through what: `Query::kill` or an operator's statement.
         by: Arc<str>,
     },
+    /// It asked for memory that was not there, or holds what others have a right to.
+    #[error(
+        "out of memory in resource group '{group}': {asked} bytes more than the {used} in use would exceed the \
+         {scope}'s limit of {limit} bytes; {}", remedy(*.scope)
+    )]
+    MemoryLimit {
+        /// Whose limit was met.
+        scope: MemoryScope,
+        /// The limit, in bytes.
+        limit: u64,
+        /// Bytes in use below that limit at that moment.
+        used: u64,
+        /// Bytes asked for, by this query or by another of its group or governor.
+        asked: u64,
+        /// The query's group.
+        group: Arc<str>,
+        /// The query; none for a task that belongs to no query.
+        query: Option<QueryId>,
+    },
     /// The governor shut down, or the runtime under it was dropped.
     #[error("the governor was shut down")]
     Shutdown,
@@ -87,7 +114,30 @@ pub enum KillReason {
     NotAdmitted(#[source] AdmissionError),
 }
 
+fn remedy(scope: MemoryScope) -> &'static str {
+    match scope {
+        MemoryScope::Group => "raise mem_limit of the group, or run fewer of its queries at once",
+        MemoryScope::Governor => {
+            "raise memory_limit of the governor, or lower mem_limit of its groups"
+        }
+        _ => "raise the query's limit",
+    }
+}
+
 impl KillReason {
+    /// What a task of `account` is told that ends for want of memory.
+    pub(crate) fn shortage(account: &Account, shortfall: Shortfall) -> Cause {
+        let reason = KillReason::MemoryLimit {
+            scope: shortfall.scope,
+            limit: shortfall.limit,
+            used: shortfall.used,
+            asked: shortfall.asked,
+            group: account.group().name().into(),
+            query: account.query(),
+        };
+        reason.into_cause()
+    }
+
     pub(crate) fn into_cause(self) -> Cause {
         Arc::new(self)
     }
@@ -145,6 +195,7 @@ impl Query {
     }
 
     /// Spawns a task of this query. It starts without being awaited; dropping the handle detaches it.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -162,12 +213,20 @@ impl Query {
     /// # Cancel safety
     ///
     /// Dropping this future detaches the task, as dropping a handle does; the task goes on.
-    pub async fn run<F>(&self, future: F) -> Result<F::Output, JoinError>
+    #[track_caller]
+    pub fn run<F>(
+        &self,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, JoinError>> + use<'_, F>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn(future).await
+        let place = Location::caller();
+        async move {
+            let lease = Some(self.lease());
+            task::spawn_at(place, &self.core.account, lease, future).await
+        }
     }
 
     /// What it has used so far.
@@ -177,6 +236,9 @@ impl Query {
             cpu: account.cpu.into(),
             polls: account.polls,
             longest_poll: account.longest_poll.into(),
+            longest_poll_at: account.longest_poll_at,
+            memory: self.core.account.memory_used(),
+            memory_peak: self.core.account.memory().peak(),
             scan_rows: self.core.scan_rows.load(Relaxed),
             scan_bytes: self.core.scan_bytes.load(Relaxed),
             elapsed: self.core.admitted.elapsed(),

@@ -14,6 +14,7 @@ mod execute;
 mod group;
 mod machine;
 mod observe;
+mod overrun;
 mod routing;
 mod shutdown;
 mod spawn;
@@ -158,6 +159,7 @@ impl Governor {
     /// # Errors
     ///
     /// [`Error::UnknownGroup`].
+    #[track_caller]
     pub fn spawn_in<F>(&self, group: &str, future: F) -> Result<JoinHandle<F::Output>, Error>
     where
         F: Future + Send + 'static,

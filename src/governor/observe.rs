@@ -6,6 +6,7 @@
 use super::routing::Entry;
 use super::{Governor, machine};
 use crate::admission::{Counts, GovernorAdmission, GroupAdmission};
+use crate::exec::blame::LongPoll;
 use crate::exec::stats::GroupUsage;
 use crate::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, Queries, QueryOutcomes, Snapshot, unmanaged,
@@ -42,12 +43,19 @@ impl Governor {
         Snapshot {
             groups,
             workers: inner.core.worker_usage(),
+            spares: inner.core.spare_usage(),
             unclassified: inner.unclassified.load(Relaxed),
             queries: queries(inner.gate.governor()),
             unmanaged_cpu,
             catalog_version: inner.routing.load().snapshot.version(),
             catalog_apply_errors: inner.apply_errors.load(Relaxed),
         }
+    }
+
+    /// Polls longer than the threshold that others had to wait for, the newest first: the last 256, those that go on
+    /// included. Whose they were, where the task was spawned, how long they took, who waited.
+    pub fn long_polls(&self) -> Vec<LongPoll> {
+        self.inner.core.long_polls()
     }
 
     /// One row per group, and what is in none of them any more. Nothing moves from one group to another

@@ -36,7 +36,7 @@ impl Entry {
     fn new(spec: &GroupSpec, core: &Arc<Core>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
         group.set_limits(limits(spec));
-        Arc::new(Entry {
+        let entry = Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
@@ -44,7 +44,17 @@ impl Entry {
             classified: AtomicU64::new(0),
             outcomes: Default::default(),
             heritage: Mutex::default(),
-        })
+        });
+        entry.limit_memory(spec);
+        entry
+    }
+
+    /// A group that may have everything has the governor's limit, not one of its own.
+    fn limit_memory(&self, spec: &GroupSpec) {
+        let limit = spec.mem_limit().0;
+        let memory = self.group.memory();
+        let all = memory.above().and_then(|governor| governor.limit());
+        memory.set_limit(Some(limit).filter(|&limit| all.is_none_or(|all| limit < all)));
     }
 
     pub(super) fn has_tasks(&self) -> bool {
@@ -90,6 +100,7 @@ impl Routing {
         let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
             Some(entry) => {
                 entry.group.set_limits(limits(spec));
+                entry.limit_memory(spec);
                 gate.set_limits(spec.id, admission(spec));
                 entry.clone()
             }

@@ -4,7 +4,7 @@
 //! touched on spawn or poll. All counters are totals since the process began.
 
 use crate::admission::waits::Waits;
-use crate::exec::stats::{GroupUsage, TimeHistogram, WorkerUsage};
+use crate::exec::stats::{GroupUsage, SpareUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 
@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub groups: Vec<GroupRow>,
     /// One entry per worker, in the workers' order.
     pub workers: Vec<WorkerUsage>,
+    /// The threads that stand in for workers in long polls.
+    pub spares: SpareUsage,
     /// Requests that matched no classifier.
     pub unclassified: u64,
     /// Queries over all groups, and how many there may be.

@@ -8,13 +8,22 @@ use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::join::{Cause, JoinError};
 use crate::exec::worker::Worker;
+use crate::mem;
 use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
+
+impl Task {
+    /// Its future will never be polled or dropped any more: the handle is told why.
+    pub(in crate::exec) fn fail(&self, cause: Cause) {
+        let error = JoinError::cancelled(self.id, Some(cause));
+        self.slot.fail(&self.flags, &self.account, error);
+    }
+}
 
 /// What a queue needs to know of a task.
 pub(in crate::exec) struct Meta {
@@ -42,6 +51,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) id: Id,
     pub(super) account: Arc<Account>,
     pub(super) flags: Flags,
+    /// Where it was spawned.
+    pub(super) spawned_at: &'static Location<'static>,
     /// When it became ready last.
     pub(super) queued_at: AtomicU64,
     /// Where it waits in its group's queue, if it does.
@@ -53,8 +64,11 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     slot: S,
 }
 
-/// Marks what may be the untyped end of a cell.
-pub(in crate::exec) trait Slot: Send + Sync {}
+/// The untyped end of a cell.
+pub(in crate::exec) trait Slot: Send + Sync {
+    /// The task's future will never be polled or dropped any more: its handle is told why.
+    fn fail(&self, flags: &Flags, account: &Account, error: JoinError);
+}
 
 impl<S: ?Sized> Cell<S> {
     pub(in crate::exec) fn id(&self) -> Id {
@@ -106,10 +120,18 @@ impl<S: ?Sized> Cell<S> {
         self.is_doomed() || worker.is_cancelling()
     }
 
+    /// Whether the task should not go on, as far as can be seen from inside of it.
+    pub(super) fn must_stop(&self) -> bool {
+        self.is_doomed()
+            || mem::is_doomed_here()
+            || (self.in_query && self.account.memory().is_doomed())
+    }
+
     /// Charges a poll to the account; the CPU time that counts for the task's level.
-    pub(super) fn charge(&self, took: Nanos) -> Nanos {
+    /// `held`: how long it kept its worker.
+    pub(super) fn charge(&self, took: Nanos, held: Nanos) -> Nanos {
         if self.in_query {
-            return self.account.charge(took);
+            return self.account.charge(took, held, self.spawned_at);
         }
         // Only the worker that polls the task writes this.
         let cpu = self.cpu.load(Relaxed).saturating_add(took.0);
@@ -130,7 +152,33 @@ impl<S: ?Sized> Cell<S> {
 /// The typed end of a cell: the output on its way from the worker to the handle.
 pub(in crate::exec) struct Outcome<T>(Mutex<Join<T>>);
 
-impl<T: Send> Slot for Outcome<T> {}
+impl<T: Send> Slot for Outcome<T> {
+    fn fail(&self, flags: &Flags, account: &Account, error: JoinError) {
+        self.put(flags, account, Err(error));
+    }
+}
+
+impl<T> Outcome<T> {
+    fn put(&self, flags: &Flags, account: &Account, output: Result<T, JoinError>) {
+        let (unwanted, waker) = {
+            let mut join = self.0.lock();
+            let unwanted = if join.detached {
+                Some(output)
+            } else {
+                join.output.replace(output)
+            };
+            flags.done();
+            (unwanted, join.waker.take())
+        };
+        if unwanted.is_some() {
+            let _owner = mem::enter(account.memory());
+            contain(|| drop(unwanted));
+        }
+        if let Some(waker) = waker {
+            contain(|| waker.wake());
+        }
+    }
+}
 
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
@@ -140,11 +188,15 @@ struct Join<T> {
 }
 
 impl<T> Cell<Outcome<T>> {
-    pub(super) fn new(account: Arc<Account>) -> Cell<Outcome<T>> {
+    pub(super) fn new(
+        account: Arc<Account>,
+        spawned_at: &'static Location<'static>,
+    ) -> Cell<Outcome<T>> {
         Cell {
             id: Id::next(),
             in_query: account.query().is_some(),
             account,
+            spawned_at,
             flags: Flags::new(),
             queued_at: AtomicU64::new(0),
             place: AtomicU64::new(0),
@@ -159,20 +211,7 @@ impl<T> Cell<Outcome<T>> {
     }
 
     pub(super) fn complete(&self, output: Result<T, JoinError>) {
-        let (unwanted, waker) = {
-            let mut join = self.slot.0.lock();
-            let unwanted = if join.detached {
-                Some(output)
-            } else {
-                join.output.replace(output)
-            };
-            self.flags.done();
-            (unwanted, join.waker.take())
-        };
-        contain(|| drop(unwanted));
-        if let Some(waker) = waker {
-            contain(|| waker.wake());
-        }
+        self.slot.put(&self.flags, &self.account, output);
     }
 
     pub(in crate::exec) fn poll_join(&self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {

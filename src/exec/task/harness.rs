@@ -8,12 +8,13 @@ use crate::exec::account::{Account, Ticket};
 use crate::exec::context::{self, Scope};
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::worker::Worker;
+use crate::mem;
 use crate::unit::Nanos;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -59,14 +60,20 @@ where
 {
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
         let started = worker.now();
+        worker.polls_task_of(self.cell.spawned_at);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
         let step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
             self.as_mut().poll_future(worker, cx)
         };
-        let took = worker.polled(started, delay);
-        let cpu = self.cell.charge(took);
+        let step = if mem::take_doom() {
+            self.as_mut().short_of_memory(step)
+        } else {
+            step
+        };
+        let (took, held) = worker.polled(started, delay);
+        let cpu = self.cell.charge(took, held);
         worker.aged(cpu);
         match step {
             Step::Wait => Poll::Pending,
@@ -127,6 +134,29 @@ where
         }
     }
 
+    /// The poll asked for more memory than there was, and somebody has been chosen to end: perhaps this task's own
+    /// query. An output that is there already stays.
+    #[cold]
+    fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
+        let account = &self.cell.account;
+        account.group.core.kill_doomed();
+        let refused = mem::take_refusal();
+        match (&step, refused) {
+            (Step::End(_), _) => step,
+            (Step::Wait, _) if account.killed().is_some() => Step::End(self.as_mut().cancel()),
+            (Step::Wait, None) => step,
+            // Of no query: this task alone is to blame.
+            (Step::Wait, Some(shortfall)) => {
+                let cause = account.group.core.shortage(account, shortfall);
+                let error = match self.as_mut().drop_future() {
+                    None => JoinError::cancelled(self.cell.id, Some(cause)),
+                    Some(payload) => JoinError::panic(self.cell.id, payload),
+                };
+                Step::End(Err(error))
+            }
+        }
+    }
+
     /// The task waits. The first time, it is entered where abort, kill and shutdown can find it.
     #[inline]
     fn wait(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
@@ -156,12 +186,13 @@ where
         }
     }
 
-    /// Drops the future inside its context; the payload if its destructor panicked.
+    /// Drops the future inside its context; the payload if its destructor panicked. Destructors get the memory that
+    /// they ask for.
     fn drop_future(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
         let this = self.project();
         let mut future = this.future;
         context::in_task(this.scope, || {
-            catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
+            mem::lifted(|| catch_unwind(AssertUnwindSafe(|| future.set(None))).err())
         })
     }
 
@@ -202,25 +233,51 @@ const BOX_ABOVE: usize = if cfg!(debug_assertions) {
     16_384
 };
 
-/// Spawns a task on the executor of `account`'s group.
+/// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
+#[track_caller]
 pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    if size_of::<F>() > BOX_ABOVE {
-        spawn_sized(account, lease, Box::pin(future))
-    } else {
-        spawn_sized(account, lease, future)
-    }
+    spawn_at(Location::caller(), account, lease, future)
 }
 
-fn spawn_sized<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+/// As [`spawn`], on behalf of this place.
+pub fn spawn_at<F>(
+    place: &'static Location<'static>,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone()));
+    let handle = {
+        // What the task itself needs is its query's.
+        let _owner = mem::enter(account.memory());
+        if size_of::<F>() > BOX_ABOVE {
+            spawn_sized(place, account, lease, Box::pin(future))
+        } else {
+            spawn_sized(place, account, lease, future)
+        }
+    };
+    account.look_at_memory();
+    handle
+}
+
+fn spawn_sized<F>(
+    place: &'static Location<'static>,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), place));
     let group = account.group();
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));

@@ -16,14 +16,16 @@ mod harness;
 use super::account::Account;
 use super::context;
 use super::join::{Cause, JoinError, JoinHandle};
+use super::worker::Worker;
 use std::any::Any;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
 pub(super) use cell::{Cell, Meta, Outcome, Task};
-pub use harness::spawn;
+pub use harness::{spawn, spawn_at};
 
 /// Something that a task holds until its future is gone: a query's slot, for instance. Children inherit it.
 pub type Lease = Arc<dyn Any + Send + Sync>;
@@ -49,8 +51,9 @@ impl fmt::Display for Id {
 }
 
 /// The handle of a task that was refused before it existed: cancelled, for `cause`.
+#[track_caller]
 pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
-    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone()));
+    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone(), Location::caller()));
     cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
     JoinHandle::new(cell)
 }
@@ -93,6 +96,20 @@ pub fn id() -> Id {
 /// The running task's id, if there is one.
 pub fn try_id() -> Option<Id> {
     context::task(|scope| scope.map(|scope| scope.task.id()))
+}
+
+/// A place where a long computation can be ended, or give way: does nothing, in a few ns, unless the task's query has
+/// been killed or doomed, the task aborted, or its turn is over; then it is as [`yield_now`]. For loops that do not
+/// otherwise await.
+///
+/// # Cancel safety
+///
+/// Cancel safe: it holds nothing.
+pub async fn checkpoint() {
+    let must_stop = context::task(|scope| scope.is_some_and(|scope| scope.task.must_stop()));
+    if must_stop || context::worker(|worker| worker.is_some_and(Worker::is_turn_over)) {
+        yield_now().await;
+    }
 }
 
 /// Lets the other ready tasks of the group run before this one goes on.

@@ -120,8 +120,8 @@ impl Engine {
     /// Wakes a resting worker to take the driver, if that is free. True if one was woken.
     pub(super) fn hand_over(&self) -> bool {
         let heir = self.driver.heir();
-        if let Some(worker) = heir {
-            self.core.seat(worker).waker.wake();
+        if let Some(seat) = heir.and_then(|worker| self.core.seat(worker)) {
+            seat.waker.wake();
         }
         heir.is_some()
     }
