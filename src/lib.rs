@@ -101,7 +101,39 @@
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
 //! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio; one longer than 5 ms is charged while it goes on, put down with the place where its task was spawned, and spare threads serve the other groups meanwhile |
-//! | memory, IO, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | one query | cut, cooled down or moved to another group when it uses more CPU time, rows or elapsed time than its group allows, at the end of the poll that crossed the limit |
+//! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory) |
+//! | spilling, IO | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//!
+//! # Memory
+//!
+//! With `GroupAlloc` as the `#[global_allocator]` every block belongs to the query whose task allocates it, else to its
+//! group, else to the process, until it is freed, wherever and whenever that is. Each group has its `mem_limit`, the
+//! governor its `memory_limit`. Without it, nothing is tracked and nothing is limited.
+//!
+//! Let T be the number of threads, L a group's limit, G the grace of max(8 MiB, 5 % of L), a chunk 256 KiB at most, and
+//! *tracked* the requested bytes of live blocks that are the group's. Then:
+//!
+//! - **P1 exact:** tracked ≤ used(g) ≤ tracked + T × 3 × chunk at any time; equal once all threads passed a boundary or
+//!   parked with a flush. No drift, however memory moves between threads or tasks, and no loss at thread exit.
+//! - **P2 fallible:** no request through `reserve`, `try_grow` or a fallible scope makes tracked exceed L. Zero
+//!   overshoot.
+//! - **P3 infallible:** the first one that does not fit fails its query. Tracked never exceeds L by more than the bytes
+//!   that the polls of g's tasks running at that moment still allocate before they return or reach a checkpoint, **and
+//!   never exceeds L + G** (destructors of killed futures and panic reporting excepted: they allocate with the limit
+//!   lifted, metered separately).
+//! - **P4 large:** a single request ≥ 1 MiB that does not fit is never granted as usable memory beyond L.
+//! - **P5 survival:** a group limit never aborts the process, except: action `Abort`, a panic in a destructor during
+//!   unwinding, or `handle_alloc_error` of an infallible allocation inside a fallible scope. At the quarantine cap the
+//!   group is frozen.
+//! - **P6 no early refusal** beyond T × 3 × chunk below L (adaptive chunk: at most about 3/8 of the remaining room).
+//!
+//! P3's L + G and P4 are by [`memory::MemoryOverrun::Quarantine`], the default on a runtime with several threads: the
+//! thread is parked inside its poll, which never goes on, and another takes its place. What that poll holds stays
+//! held, locks included, and shutting the runtime down would wait for it. With `Overshoot` the request is granted and
+//! the query ends at its next boundary; with `Abort` the standard library aborts the process. Not promised: resident
+//! memory ≤ L (the allocator's slack, C code, `mmap`), and stopping a loop that does not allocate. In a loop without
+//! awaits, call [`task::checkpoint`].
 //!
 //! # Where it runs
 //!
@@ -127,6 +159,8 @@
 //!
 //! # Crate features
 //!
+//! - `mimalloc` (on): mimalloc inside [`alloc::GroupAlloc`]; a C compiler is needed to build it. Without it, the system's
+//!   allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
 //! - `tracing` (off): [`event`]s, such as kills, under the target `quotient` of the crate `tracing`. Nothing on the hot
@@ -193,16 +227,33 @@ pub use exec::stats::LongPoll;
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
-pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
+pub use query::{KillReason, Query, Runaway, Usage, record_scan_bytes, record_scan_rows};
+#[doc(inline)]
+pub use sched::breaker::{Action, BigQueryKind};
 #[doc(inline)]
 pub use settings::Settings;
 #[doc(inline)]
 pub use unit::{GroupId, QueryId};
 
+/// The global allocator that knows whose every block is.
+pub mod alloc {
+    #[doc(inline)]
+    pub use crate::mem::alloc::GroupAlloc;
+    #[cfg(feature = "mimalloc")]
+    #[doc(inline)]
+    pub use crate::mem::alloc::Mimalloc;
+}
+
+/// Memory of the running task: asking for it, and living with less.
+pub mod memory {
+    #[doc(inline)]
+    pub use crate::mem::{MemoryOverrun, MemoryScope, Shortfall, fallible};
+}
+
 /// The drop-in for `tokio::task`.
 pub mod task {
     #[doc(inline)]
-    pub use crate::exec::task::{Id, id, try_id, yield_now};
+    pub use crate::exec::task::{Id, checkpoint, id, try_id, yield_now};
     #[doc(inline)]
     pub use crate::exec::worker::block_in_place;
     #[doc(inline)]
@@ -222,6 +273,8 @@ mod documents {
     mod first_group {}
     #[doc = include_str!("../docs/guide/classifiers.md")]
     mod classifiers {}
+    #[doc = include_str!("../docs/guide/shares.md")]
+    mod shares {}
     #[doc = include_str!("../docs/guide/running-work.md")]
     mod running_work {}
     #[doc = include_str!("../docs/guide/hosts.md")]
@@ -236,4 +289,6 @@ mod documents {
     mod metrics {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
+    #[doc = include_str!("../docs/guide/runaway-queries.md")]
+    mod runaway_queries {}
 }

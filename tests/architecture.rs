@@ -66,8 +66,9 @@ struct Effect {
 #[rustfmt::skip]
 const EFFECTS: &[Effect] = &[
     Effect { name: "reads the clock", paths: &["std::time::Instant", "std::time::SystemTime", "quanta"], keywords: &[],
-        may: &["clock.rs", "admission/error.rs", "catalog/history.rs"] }, // the latter names a type, and reads nothing
-    Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[], may: &["exec/", "governor/"] },
+        may: &["clock.rs", "admission/error.rs", "catalog/history.rs", "query/runaway.rs"] }, // the latter three name a type, and read nothing
+    Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[],
+        may: &["mem/local.rs", "exec/", "governor/"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],
         keywords: &[],
         may: &["clock.rs", "sync.rs", "event.rs", "catalog/mod.rs", "catalog/store/", "admission/gate/", "admission/permit.rs", "mem/", "exec/",
@@ -78,7 +79,7 @@ const EFFECTS: &[Effect] = &[
         may: &["admission/gate/", "admission/permit.rs", "mem/", "exec/", "query.rs", "governor/", "tower/", "server/"] },
     Effect { name: "does I/O", paths: &["std::fs", "std::io", "std::env", "std::process", "std::net::TcpStream", "std::net::TcpListener",
         "std::net::UdpSocket", "rustix", "nix"], keywords: &[], may: &["clock.rs", "catalog/store/", "mem/", "exec/", "governor/", "server/"] },
-    Effect { name: "is unsafe", paths: &[], keywords: &["unsafe"], may: &[] },
+    Effect { name: "is unsafe", paths: &[], keywords: &["unsafe"], may: &["mem/alloc.rs", "mem/alloc/"] },
 ];
 
 /// Sharing something immutable is no effect.

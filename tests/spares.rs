@@ -346,6 +346,9 @@ fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
         watchdog: true,
         spares: 0,
         hands_over: true,
+        memory: quotient::mem::OwnerHandle::open_governor(),
+        shortage: |_, _| Arc::new(std::fmt::Error),
+        park: None,
     });
     core.stand_in_on(runtime.handle());
     let shut: quotient::exec::join::Cause = Arc::new(std::fmt::Error);

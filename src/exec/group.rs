@@ -8,10 +8,13 @@
 //! 3. Lock order: the scheduler's lock, then `queue`, then `incoming`. No user code runs under any of them.
 
 use super::core::Core;
+use super::ending::Verdict;
 use super::incoming::Incoming;
+use super::join::Cause;
 use super::stats::GroupUsage;
 use super::tally::Counters;
 use super::task::Runnable;
+use crate::mem::OwnerHandle;
 use crate::sched::fair::{Fair, Slot};
 use crate::sched::feedback::{Feedback, Place, Stream};
 use crate::sched::{self, Limits};
@@ -29,6 +32,10 @@ pub struct Group {
     pub(super) uid: u64,
     pub(super) core: Arc<Core>,
     pub(super) slot: Slot,
+    /// Whose the memory of its tasks is.
+    memory: Arc<OwnerHandle>,
+    /// Nothing of it runs any more.
+    frozen: Verdict,
     incoming: CachePadded<Mutex<Incoming<Runnable>>>,
     pub(super) queue: CachePadded<Mutex<Feedback<Runnable>>>,
     /// Looks at the host that found nothing, in a row, and how many the group goes without.
@@ -46,10 +53,14 @@ static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 impl Group {
     /// A new group in `core`. It gets its place in the scheduler at once, and work when it is given some.
     pub fn new(core: &Arc<Core>, name: &str, weight: Weight) -> Arc<Group> {
+        let memory = OwnerHandle::open_group(core.memory());
+        memory.set_weight(weight.get());
         Arc::new_cyclic(|this| Group {
             name: name.into(),
             uid: NEXT_UID.fetch_add(1, Relaxed),
             core: core.clone(),
+            memory,
+            frozen: Verdict::new(),
             slot: core.add_group(this.clone(), weight),
             incoming: CachePadded::default(),
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
@@ -71,8 +82,26 @@ impl Group {
         &self.core
     }
 
+    /// Whose the memory of its tasks is.
+    pub fn memory(&self) -> &Arc<OwnerHandle> {
+        &self.memory
+    }
+
+    /// Ends all its work, and whatever comes: it has cost as many threads as there were workers.
+    pub(super) fn freeze(&self, cause: &Cause) {
+        if self.frozen.give(cause.clone()) {
+            self.core.kill_all_of(self, cause);
+        }
+    }
+
+    /// Why nothing of it runs any more.
+    pub(super) fn frozen(&self) -> Option<&Cause> {
+        self.frozen.get()
+    }
+
     /// Changes what it may have of the workers, in place and at once.
     pub fn set_limits(&self, limits: Limits) {
+        self.memory.set_weight(limits.weight.get());
         self.core.set_limits(self, limits);
     }
 
@@ -81,10 +110,12 @@ impl Group {
         let now = self.core.look_at(self);
         let counted = self.counters.read();
         let ready = now.tasks_running + now.tasks_queued;
+        let live = self.counters.live();
+        let live = live.saturating_add_signed(self.core.moved_tasks(self.uid));
         GroupUsage {
             tasks_running: now.tasks_running,
             tasks_queued: now.tasks_queued,
-            tasks_waiting: self.counters.live().saturating_sub(ready),
+            tasks_waiting: live.saturating_sub(ready),
             throttled: now.throttled,
             reserved: now.reserved,
             lag_ns: now.lag_ns,
@@ -123,6 +154,7 @@ impl Group {
 
     /// As [`Group::push`], when a worker will come by in a moment without being woken.
     pub(super) fn push_quietly(&self, task: Runnable) {
+        let doomed = self.is_held_back() && task.metadata().cell.is_doomed();
         let inactive = {
             let mut incoming = self.incoming.lock();
             let stamp = incoming.stamp(|| self.core.clock().now());
@@ -132,6 +164,9 @@ impl Group {
         };
         if inactive {
             self.core.activate(self);
+        }
+        if doomed {
+            self.core.excuse(self);
         }
     }
 
@@ -175,12 +210,25 @@ impl Group {
     /// A waiting task has to be dropped: it goes before all others. Where it is not in the queue it is on its way to
     /// it, or to be polled.
     pub(super) fn hurry(&self, stream: Stream, place: Place, is: impl FnOnce(&Runnable) -> bool) {
-        self.queue.lock().hurry(stream, place, is);
+        let found = self.queue.lock().hurry(stream, place, is);
+        if found && self.is_held_back() {
+            self.core.excuse(self);
+        }
     }
 
     /// All tasks of a query have to be dropped.
     pub(super) fn hurry_query(&self, id: QueryId) {
         self.queue.lock().hurry_query(id);
+        if self.is_held_back() {
+            self.core.excuse(self);
+        }
+    }
+
+    /// Whether tasks wait here that only have to be dropped.
+    pub(super) fn has_urgent(&self) -> bool {
+        let mut queue = self.queue.lock();
+        self.absorb(&mut queue, &mut Vec::new());
+        queue.has_urgent()
     }
 
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.

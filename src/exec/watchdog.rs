@@ -142,6 +142,7 @@ fn watch(core: &Weak<Core>) {
         if core.is_unmanned() {
             return;
         }
+        core.attend_memory();
         let io = core.watchdog().look_after_io(&core);
         if !core.all_asleep() {
             quiet = 0;

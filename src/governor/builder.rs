@@ -3,6 +3,7 @@
 //! Wiring; the thread that builds.
 
 use super::error::Error;
+use super::overrun;
 use super::throttle::{self, Collect, MemoryProbe};
 use super::{Governor, Parts, machine, variables};
 use crate::catalog::store::{CatalogStore, FileStore};
@@ -11,7 +12,7 @@ use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
 use crate::exec::host;
-use crate::mem::pressure;
+use crate::mem::{MemoryOverrun, OwnerHandle, pressure};
 use crate::query::KillReason;
 use crate::sched;
 use crate::settings::{Scheduler, Settings};
@@ -46,6 +47,7 @@ pub struct Builder {
     host: Host,
     workers: Option<usize>,
     memory_limit: Option<u64>,
+    overrun: Option<MemoryOverrun>,
     init_sql: String,
     catalog: Option<Arc<dyn CatalogStore>>,
     catalog_mode: CatalogMode,
@@ -67,6 +69,7 @@ impl Default for Builder {
             host: Host::Attached,
             workers: None,
             memory_limit: None,
+            overrun: None,
             init_sql: String::new(),
             catalog: None,
             catalog_mode: CatalogMode::Strict,
@@ -102,6 +105,15 @@ impl Builder {
     /// the physical memory.
     pub fn memory_limit(mut self, bytes: u64) -> Builder {
         self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// What happens to a request for memory that does not fit its group's `mem_limit` and is large (1 MiB and more)
+    /// or past the grace. Default: [`MemoryOverrun::Quarantine`] on a multi-thread runtime. On a current-thread one
+    /// it must be chosen once a group has a `mem_limit`. Without [`GroupAlloc`](crate::alloc::GroupAlloc) as the
+    /// program's allocator nothing of it happens.
+    pub fn memory_overrun(mut self, action: MemoryOverrun) -> Builder {
+        self.overrun = Some(action);
         self
     }
 
@@ -288,6 +300,14 @@ impl Builder {
             Box::new(move || probe.read().used())
         });
 
+        let memory = OwnerHandle::open_governor();
+        memory.set_limit(Some(memory_limit.0));
+        memory.set_overrun(overrun::choose(
+            self.overrun,
+            &catalog,
+            memory_limit,
+            threads,
+        )?);
         let variable = Duration::from_millis(settings.long_poll_threshold_ms);
         let long_poll = self.long_poll.unwrap_or(variable);
         let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
@@ -302,6 +322,13 @@ impl Builder {
             watchdog: threads || spares > 0,
             spares,
             hands_over: attached.is_some(),
+            memory,
+            shortage: KillReason::shortage,
+            park: match scheduled {
+                Some(true) => Some(host::park_attached),
+                Some(false) => None,
+                None => Some(host::park_owned),
+            },
         });
         let abandoned = KillReason::Shutdown.into_cause();
         let driven = match attached {

@@ -14,7 +14,7 @@ use crate::view::{long_polls, select, tables};
 /// A system view: its name, and what fills it.
 type View = (&'static str, fn(&Governor) -> Relation);
 
-const VIEWS: [View; 8] = [
+const VIEWS: [View; 11] = [
     ("admission", |governor| {
         tables::admission(refs(&governor.usage_rows(None)))
     }),
@@ -31,12 +31,15 @@ const VIEWS: [View; 8] = [
     ("long_polls", |governor| {
         long_polls::table(&governor.long_polls())
     }),
+    ("queries", Governor::queries_view),
     ("rejections", |governor| {
         tables::rejections(refs(&governor.usage_rows(None)))
     }),
+    ("runaway_events", Governor::runaway_view),
     ("scheduler", |governor| {
         tables::scheduler(refs(&governor.usage_rows(None)))
     }),
+    ("watches", Governor::watches_view),
     ("workers", |governor| tables::workers(&governor.metrics())),
 ];
 

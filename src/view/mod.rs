@@ -3,7 +3,9 @@
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
 pub mod long_polls;
+pub mod queries;
 pub mod relation;
+pub mod runaway;
 pub mod select;
 pub mod tables;
 pub mod usage;

@@ -6,6 +6,7 @@
 mod groups;
 mod inbox;
 mod late;
+mod memory;
 mod report;
 mod seat;
 mod sight;
@@ -25,10 +26,12 @@ use crate::exec::blame::Blames;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
 use crate::exec::join::Cause;
+use crate::exec::latency::KillLatency;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::spares::{Caps, Spares};
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
+use crate::mem::{OwnerHandle, Shortfall};
 use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
@@ -59,6 +62,12 @@ pub struct Config {
     pub record: bool,
     /// Whether a thread watches for tasks that wait behind long polls.
     pub watchdog: bool,
+    /// Whose the memory of all its groups is.
+    pub memory: Arc<OwnerHandle>,
+    /// Why an account is killed that a request for memory has doomed.
+    pub shortage: fn(&Account, Shortfall) -> Cause,
+    /// How a thread is taken out of the host's hands inside a poll that must never go on, if it can be.
+    pub park: Option<fn()>,
     /// Threads that may stand in for workers in long polls. They, and those that stand in for workers in
     /// `block_in_place`, need [`Core::stand_in_on`] too.
     pub spares: usize,
@@ -78,6 +87,9 @@ pub struct Core {
     pub(super) sleepers: Arc<CachePadded<Sleepers>>,
     seats: Box<[Arc<CachePadded<Seat>>]>,
     accounts: Mutex<Slab<Weak<Account>>>,
+    /// Accounts of queries that moved to another group.
+    pub(super) moves: Mutex<Vec<Weak<Account>>>,
+    pub(super) kills: KillLatency,
     /// Slots whose groups are gone, to be freed when the lock is taken next.
     graves: Mutex<Vec<Slot>>,
     ending: Ending,
@@ -92,6 +104,11 @@ pub struct Core {
     next_refill: AtomicU64,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
+    /// Workers whose thread is parked for good, and how many of them have been attended to.
+    pub(super) lost: AtomicUsize,
+    attended: AtomicUsize,
+    /// Queries doomed in the process, as far as they have been looked for.
+    dooms: AtomicU64,
 }
 
 /// What the scheduler's lock protects.
@@ -143,16 +160,22 @@ impl Core {
             sleepers,
             seats,
             accounts: Mutex::default(),
+            moves: Mutex::default(),
+            kills: KillLatency::default(),
             graves: Mutex::default(),
             ending: Ending::new(),
             watchdog,
             alarm: Alarm::default(),
             next_refill: AtomicU64::new(u64::MAX),
             manned: AtomicUsize::new(workers),
+            lost: AtomicUsize::new(0),
+            attended: AtomicUsize::new(0),
+            dooms: AtomicU64::new(0),
         });
         core.alarm.attach(Arc::downgrade(&core));
-        // A single worker has nobody who could help, but for spares.
-        if core.config.watchdog && (workers > 1 || core.config.spares > 0) {
+        // A single worker has nobody who could help, but for spares; and it can be lost.
+        let helped = workers > 1 || core.config.spares > 0 || core.config.park.is_some();
+        if core.config.watchdog && helped {
             core.watchdog.start(Arc::downgrade(&core));
         }
         let workers = rings
@@ -260,6 +283,7 @@ impl Core {
             self.accounts()
                 .iter()
                 .for_each(|account| account.waiting.wake_all());
+            self.groups().iter().for_each(|group| self.excuse(group));
         }
         self.wake_all();
     }

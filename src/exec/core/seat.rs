@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::exec::blame::Blame;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::stats::WorkerUsage;
-use crate::exec::task::Runnable;
+use crate::exec::task::{Runnable, Task};
 use crate::exec::watchdog::Watchdog;
 use crate::unit::Nanos;
 use crossbeam_deque::Stealer;
@@ -16,8 +16,8 @@ use crossbeam_utils::atomic::AtomicCell;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use std::panic::Location;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// What others see of a worker.
 pub(in crate::exec) struct Seat {
@@ -53,6 +53,8 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) blame: Mutex<Option<Arc<Blame>>>,
     /// The thread that it ran on last, as the operating system knows it; 0 if it does not say.
     pub(in crate::exec) thread: AtomicI32,
+    /// The task in whose poll its thread was parked for good: the worker is lost.
+    pub(in crate::exec) lost_in: OnceLock<Arc<Task>>,
     pub(in crate::exec) waker: AtomicWaker,
     pub(in crate::exec) busy: AtomicU64,
     pub(in crate::exec) parks: AtomicU64,
@@ -92,6 +94,7 @@ impl Seat {
             place: AtomicCell::new(None),
             blame: Mutex::new(None),
             thread: AtomicI32::new(0),
+            lost_in: OnceLock::new(),
             waker: AtomicWaker::new(),
             busy: AtomicU64::new(0),
             parks: AtomicU64::new(0),

@@ -5,6 +5,9 @@
 
 pub mod attached;
 mod owned;
+mod quarantine;
+
+pub use quarantine::{park_attached, park_owned};
 
 use crate::exec::core::Core;
 use crate::exec::join::Cause;

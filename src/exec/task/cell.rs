@@ -8,6 +8,7 @@ use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::join::{Cause, JoinError};
 use crate::exec::worker::Worker;
+use crate::mem;
 use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
@@ -15,6 +16,14 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
+
+impl Task {
+    /// Its future will never be polled or dropped any more: the handle is told why.
+    pub(in crate::exec) fn fail(&self, cause: Cause) {
+        let error = JoinError::cancelled(self.id, Some(cause));
+        self.slot.fail(&self.flags, &self.account, error);
+    }
+}
 
 /// What a queue needs to know of a task.
 pub(in crate::exec) struct Meta {
@@ -28,9 +37,17 @@ impl Meta {
     pub(in crate::exec) fn place(&self) -> (Stream, Nanos) {
         let account = &self.cell.account;
         match account.stream() {
-            (stream @ Stream::Query(_), _) => (stream, account.cpu()),
+            (stream @ Stream::Query(_), _) => (stream, account.age()),
             (Stream::Loose, _) => (Stream::Loose, Nanos(self.cell.cpu.load(Relaxed))),
         }
+    }
+}
+
+impl Meta {
+    /// Whether its query belongs to the group with this number. A task without a query is always its group's.
+    #[inline]
+    pub(in crate::exec) fn is_served_by(&self, uid: u64) -> bool {
+        !self.cell.in_query || self.cell.account.is_served_by(uid)
     }
 }
 
@@ -55,8 +72,11 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     slot: S,
 }
 
-/// Marks what may be the untyped end of a cell.
-pub(in crate::exec) trait Slot: Send + Sync {}
+/// The untyped end of a cell.
+pub(in crate::exec) trait Slot: Send + Sync {
+    /// The task's future will never be polled or dropped any more: its handle is told why.
+    fn fail(&self, flags: &Flags, account: &Account, error: JoinError);
+}
 
 impl<S: ?Sized> Cell<S> {
     pub(in crate::exec) fn id(&self) -> Id {
@@ -68,7 +88,7 @@ impl<S: ?Sized> Cell<S> {
     }
 
     pub(in crate::exec) fn group(&self) -> &Arc<Group> {
-        &self.account.group
+        self.account.group()
     }
 
     pub(in crate::exec) fn is_finished(&self) -> bool {
@@ -96,7 +116,7 @@ impl<S: ?Sized> Cell<S> {
 
     /// Whether it has to be dropped, by an abort or a kill.
     pub(in crate::exec) fn is_doomed(&self) -> bool {
-        self.flags.is_aborted() || (self.in_query && self.account.is_killed())
+        self.flags.is_aborted() || self.is_killed()
     }
 
     #[inline]
@@ -106,6 +126,19 @@ impl<S: ?Sized> Cell<S> {
 
     pub(super) fn must_end(&self, worker: &Worker) -> bool {
         self.is_doomed() || worker.is_cancelling()
+    }
+
+    /// Whether its query was killed.
+    #[inline]
+    pub(super) fn is_killed(&self) -> bool {
+        self.in_query && self.account.is_killed()
+    }
+
+    /// Whether the task should not go on, as far as can be seen from inside of it.
+    pub(super) fn must_stop(&self) -> bool {
+        self.is_doomed()
+            || mem::is_doomed_here()
+            || (self.in_query && self.account.memory().is_doomed())
     }
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.
@@ -126,14 +159,40 @@ impl<S: ?Sized> Cell<S> {
             return None;
         }
         let killed = self.account.killed().cloned();
-        killed.or_else(|| self.account.group.core.cancelled().cloned())
+        killed.or_else(|| self.account.core().cancelled().cloned())
     }
 }
 
 /// The typed end of a cell: the output on its way from the worker to the handle.
 pub(in crate::exec) struct Outcome<T>(Mutex<Join<T>>);
 
-impl<T: Send> Slot for Outcome<T> {}
+impl<T: Send> Slot for Outcome<T> {
+    fn fail(&self, flags: &Flags, account: &Account, error: JoinError) {
+        self.put(flags, account, Err(error));
+    }
+}
+
+impl<T> Outcome<T> {
+    fn put(&self, flags: &Flags, account: &Account, output: Result<T, JoinError>) {
+        let (unwanted, waker) = {
+            let mut join = self.0.lock();
+            let unwanted = if join.detached {
+                Some(output)
+            } else {
+                join.output.replace(output)
+            };
+            flags.done();
+            (unwanted, join.waker.take())
+        };
+        if unwanted.is_some() {
+            let _owner = mem::enter(account.memory());
+            contain(|| drop(unwanted));
+        }
+        if let Some(waker) = waker {
+            contain(|| waker.wake());
+        }
+    }
+}
 
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
@@ -166,20 +225,7 @@ impl<T> Cell<Outcome<T>> {
     }
 
     pub(super) fn complete(&self, output: Result<T, JoinError>) {
-        let (unwanted, waker) = {
-            let mut join = self.slot.0.lock();
-            let unwanted = if join.detached {
-                Some(output)
-            } else {
-                join.output.replace(output)
-            };
-            self.flags.done();
-            (unwanted, join.waker.take())
-        };
-        contain(|| drop(unwanted));
-        if let Some(waker) = waker {
-            contain(|| waker.wake());
-        }
+        self.slot.put(&self.flags, &self.account, output);
     }
 
     pub(in crate::exec) fn poll_join(&self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {

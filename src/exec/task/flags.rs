@@ -4,7 +4,7 @@
 //! entered in [`Waiting`] before it sets `WAITING` and looks at `ABORT` in one step. One of the two sees the
 //! other (model-checked below).
 
-use crate::exec::account::{Ticket, Waiting};
+use crate::exec::waiting::{Ticket, Waiting};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 const ABORT: u64 = 1;
@@ -14,7 +14,7 @@ const DONE: u64 = 4;
 /// there is one per worker.
 const TICKET: u32 = 3;
 
-pub(super) struct Flags(AtomicU64);
+pub(in crate::exec) struct Flags(AtomicU64);
 
 impl Flags {
     pub(super) fn new() -> Flags {

@@ -4,10 +4,12 @@
 
 use super::cell::{Cell, Meta, Outcome, contain};
 use super::{Lease, Runnable};
-use crate::exec::account::{Account, Ticket};
+use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
 use crate::exec::join::{Cause, JoinError, JoinHandle};
+use crate::exec::waiting::Ticket;
 use crate::exec::worker::Worker;
+use crate::mem;
 use crate::unit::Nanos;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
@@ -61,14 +63,20 @@ where
         let started = worker.now();
         worker.polls_task_of(self.cell.spawned_at);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
-        let step = if self.cell.must_end(worker) {
+        let mut step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
             self.as_mut().poll_future(worker, cx)
         };
-        let (took, held) = worker.polled(started, delay);
-        let cpu = self.cell.charge(took, held);
-        worker.aged(cpu);
+        if mem::take_doom() {
+            step = self.as_mut().short_of_memory(step);
+        }
+        let mut took = self.charge(worker, started, delay);
+        if matches!(step, Step::Wait) && self.cell.is_killed() {
+            // During that poll, or by what it cost: here is the next poll boundary.
+            step = Step::End(self.as_mut().cancel());
+            took = self.charge(worker, worker.now(), Nanos::ZERO);
+        }
         match step {
             Step::Wait => Poll::Pending,
             Step::End(output) => {
@@ -78,11 +86,20 @@ where
                         worker.dropped(took);
                     }
                 }
-                self.finish(output);
-                worker.finished();
+                self.as_mut().finish(output);
+                worker.finished(&self.cell.account.home);
                 Poll::Ready(())
             }
         }
+    }
+
+    /// The poll that began at `started` is over: it is charged, and its length returned.
+    #[inline]
+    fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
+        let (took, held) = worker.polled(started, delay);
+        let cpu = self.cell.charge(took, held);
+        worker.aged(cpu);
+        took
     }
 
     #[inline]
@@ -128,6 +145,29 @@ where
         }
     }
 
+    /// The poll asked for more memory than there was, and somebody has been chosen to end: perhaps this task's own
+    /// query. An output that is there already stays.
+    #[cold]
+    fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
+        let account = &self.cell.account;
+        account.core().kill_doomed();
+        let refused = mem::take_refusal();
+        match (&step, refused) {
+            (Step::End(_), _) => step,
+            (Step::Wait, _) if account.killed().is_some() => Step::End(self.as_mut().cancel()),
+            (Step::Wait, None) => step,
+            // Of no query: this task alone is to blame.
+            (Step::Wait, Some(shortfall)) => {
+                let cause = account.core().shortage(account, shortfall);
+                let error = match self.as_mut().drop_future() {
+                    None => JoinError::cancelled(self.cell.id, Some(cause)),
+                    Some(payload) => JoinError::panic(self.cell.id, payload),
+                };
+                Step::End(Err(error))
+            }
+        }
+    }
+
     /// The task waits. The first time, it is entered where abort, kill and shutdown can find it.
     #[inline]
     fn wait(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
@@ -142,7 +182,7 @@ where
             .enter(worker.index(), cx.waker().clone());
         *this.ticket = Some(ticket);
         let aborted = this.cell.flags.waits(ticket);
-        let core = &this.cell.account.group.core;
+        let core = this.cell.account.core();
         if aborted || this.cell.account.killed().is_some() || core.cancelled().is_some() {
             return Step::End(self.cancel());
         }
@@ -157,12 +197,13 @@ where
         }
     }
 
-    /// Drops the future inside its context; the payload if its destructor panicked.
+    /// Drops the future inside its context; the payload if its destructor panicked. Destructors get the memory that
+    /// they ask for.
     fn drop_future(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
         let this = self.project();
         let mut future = this.future;
         context::in_task(this.scope, || {
-            catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
+            mem::lifted(|| catch_unwind(AssertUnwindSafe(|| future.set(None))).err())
         })
     }
 
@@ -174,6 +215,7 @@ where
             drop(waker);
         }
         let lease = this.scope.lease.take();
+        this.cell.account.task_gone(this.cell.id.number());
         contain(|| drop(lease));
         this.cell.complete(output);
     }
@@ -188,10 +230,10 @@ where
         // Reached with the future still there only if a runnable was dropped instead of run.
         if self.future.is_some() {
             let output = self.as_mut().cancel();
-            let group = self.cell.account.group.clone();
-            self.finish(output);
-            group.counters.finished.fetch_add(1, SeqCst);
-            group.core.look_whether_over();
+            self.as_mut().finish(output);
+            let home = &self.cell.account.home;
+            home.counters.finished.fetch_add(1, SeqCst);
+            home.core.look_whether_over();
         }
     }
 }
@@ -224,11 +266,17 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    if size_of::<F>() > BOX_ABOVE {
-        spawn_sized(place, account, lease, Box::pin(future))
-    } else {
-        spawn_sized(place, account, lease, future)
-    }
+    let handle = {
+        // What the task itself needs is its query's.
+        let _owner = mem::enter(account.memory());
+        if size_of::<F>() > BOX_ABOVE {
+            spawn_sized(place, account, lease, Box::pin(future))
+        } else {
+            spawn_sized(place, account, lease, future)
+        }
+    };
+    account.look_at_memory();
+    handle
 }
 
 fn spawn_sized<F>(
@@ -242,17 +290,18 @@ where
     F::Output: Send + 'static,
 {
     let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), place));
-    let group = account.group();
+    let home = &account.home;
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
         contain(|| drop(lease));
         cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
         JoinHandle::new(cell.clone())
     };
-    let ending = group.core.ending();
-    if let Err(cause) = ending.count(&group.counters, || group.core.look_whether_over()) {
+    let ending = home.core.ending();
+    if let Err(cause) = ending.count(&home.counters, || home.core.look_whether_over()) {
         return refuse(cause, future, lease);
     }
+    account.task_began(cell.id.number());
     let scope = Scope {
         task: cell.clone(),
         lease,
@@ -274,7 +323,7 @@ where
     context::worker(|worker| match worker {
         Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
         // The caller's account holds the group.
-        _ => group.push(runnable),
+        _ => account.group().push(runnable),
     });
     JoinHandle::new(cell)
 }
@@ -295,7 +344,7 @@ fn schedule(runnable: Runnable, info: ScheduleInfo) {
 
 fn push_to_group(runnable: Runnable) {
     // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
-    let group = runnable.metadata().cell.account.group.clone();
+    let group = runnable.metadata().cell.group().clone();
     group.push(runnable);
 }
 
@@ -316,7 +365,7 @@ fn deliver(runnable: Runnable) {
         }
     });
     let Some(task) = task else { return };
-    let group = task.metadata().cell.account.group.clone();
+    let group = task.metadata().cell.group().clone();
     group.push_quietly(task);
     // Only now: a worker says that it sleeps, then looks whether anything was pushed.
     if !group.core.expects_worker_here() {

@@ -16,6 +16,7 @@ mod harness;
 use super::account::Account;
 use super::context;
 use super::join::{Cause, JoinError, JoinHandle};
+use super::worker::Worker;
 use std::any::Any;
 use std::fmt;
 use std::panic::Location;
@@ -40,6 +41,11 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 impl Id {
     pub(crate) fn next() -> Id {
         Id(NEXT_ID.fetch_add(1, Relaxed))
+    }
+
+    /// From 1.
+    pub(super) fn number(self) -> u64 {
+        self.0
     }
 }
 
@@ -79,6 +85,17 @@ pub fn current() -> Option<Current> {
     })
 }
 
+/// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query.
+#[inline]
+pub fn with_account(f: impl FnOnce(&Account)) {
+    context::task(|scope| {
+        let account = scope.map(|scope| scope.task.account());
+        if let Some(account) = account.filter(|account| account.query().is_some()) {
+            f(account);
+        }
+    });
+}
+
 /// The running task's id.
 ///
 /// # Panics
@@ -95,6 +112,20 @@ pub fn id() -> Id {
 /// The running task's id, if there is one.
 pub fn try_id() -> Option<Id> {
     context::task(|scope| scope.map(|scope| scope.task.id()))
+}
+
+/// A place where a long computation can be ended, or give way: does nothing, in a few ns, unless the task's query has
+/// been killed or doomed, the task aborted, or its turn is over; then it is as [`yield_now`]. For loops that do not
+/// otherwise await.
+///
+/// # Cancel safety
+///
+/// Cancel safe: it holds nothing.
+pub async fn checkpoint() {
+    let must_stop = context::task(|scope| scope.is_some_and(|scope| scope.task.must_stop()));
+    if must_stop || context::worker(|worker| worker.is_some_and(Worker::is_turn_over)) {
+        yield_now().await;
+    }
 }
 
 /// Lets the other ready tasks of the group run before this one goes on.

@@ -26,6 +26,7 @@ use crate::exec::group::Group;
 use crate::exec::spares::Role;
 use crate::exec::tally::Tally;
 use crate::exec::task::Runnable;
+use crate::mem;
 use crate::sched::fair::Slice;
 use crate::sched::feedback::Turn;
 use crate::unit::Nanos;
@@ -74,6 +75,8 @@ pub struct Worker {
     offer_at: Cell<usize>,
     /// The group served now, or the one served last, kept to spare its reference count.
     group: RefCell<Option<Arc<Group>>>,
+    /// Its number, at hand for a look on every poll.
+    uid: Cell<u64>,
     serving: Cell<bool>,
     turn: Cell<Option<Turn>>,
     turn_began: Cell<Nanos>,
@@ -134,6 +137,7 @@ impl Worker {
             lifo_streak: Cell::new(0),
             offer_at: Cell::new(2),
             group: RefCell::new(None),
+            uid: Cell::new(NOBODY),
             serving: Cell::new(false),
             turn: Cell::new(None),
             turn_began: Cell::new(Nanos::ZERO),
@@ -169,6 +173,7 @@ impl Worker {
 
     /// Runs slices until nothing is ready or the quantum is over. Never blocks but in the tasks' own polls.
     pub fn run(&self) -> Exit {
+        let _serving = mem::serve(self.core.setup().park);
         context::in_worker(self, || self.run_slices())
     }
 

@@ -6,6 +6,7 @@
 use super::{Next, Worker};
 use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
+use crate::mem;
 use crate::sched::fair::{Slice, Slot};
 use crate::sched::{MAX_BATCH, batch, worth_a_wake};
 use crate::unit::Nanos;
@@ -16,6 +17,7 @@ impl Worker {
     /// Ends the running slice, if any, and begins the next one.
     pub(super) fn next_slice(&self) -> Next {
         let now = self.now.get();
+        mem::look_at_returns();
         if self.open_mail() && !self.serving.get() {
             self.line_up(now);
         }
@@ -129,7 +131,7 @@ impl Worker {
                 self.back_in_time(late);
             }
         }
-        group.mirror(&sched.fair);
+        self.core.see_to_excuse(sched, group, now);
     }
 
     /// Nobody may be served, but tasks are held: their group's cap holds them back. Whoever comes when it no
@@ -246,6 +248,7 @@ impl Worker {
         let seat = &**self.seat;
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
+            self.uid.set(group.uid);
             self.offer_at.set(worth_a_wake(group.average_poll()));
         }
         self.serving.set(true);
