@@ -110,10 +110,12 @@ impl Group {
         let now = self.core.look_at(self);
         let counted = self.counters.read();
         let ready = now.tasks_running + now.tasks_queued;
+        let live = self.counters.live();
+        let live = live.saturating_add_signed(self.core.moved_tasks(self.uid));
         GroupUsage {
             tasks_running: now.tasks_running,
             tasks_queued: now.tasks_queued,
-            tasks_waiting: self.counters.live().saturating_sub(ready),
+            tasks_waiting: live.saturating_sub(ready),
             throttled: now.throttled,
             reserved: now.reserved,
             lag_ns: now.lag_ns,
@@ -152,6 +154,7 @@ impl Group {
 
     /// As [`Group::push`], when a worker will come by in a moment without being woken.
     pub(super) fn push_quietly(&self, task: Runnable) {
+        let doomed = self.is_held_back() && task.metadata().cell.is_doomed();
         let inactive = {
             let mut incoming = self.incoming.lock();
             let stamp = incoming.stamp(|| self.core.clock().now());
@@ -161,6 +164,9 @@ impl Group {
         };
         if inactive {
             self.core.activate(self);
+        }
+        if doomed {
+            self.core.excuse(self);
         }
     }
 
@@ -204,12 +210,25 @@ impl Group {
     /// A waiting task has to be dropped: it goes before all others. Where it is not in the queue it is on its way to
     /// it, or to be polled.
     pub(super) fn hurry(&self, stream: Stream, place: Place, is: impl FnOnce(&Runnable) -> bool) {
-        self.queue.lock().hurry(stream, place, is);
+        let found = self.queue.lock().hurry(stream, place, is);
+        if found && self.is_held_back() {
+            self.core.excuse(self);
+        }
     }
 
     /// All tasks of a query have to be dropped.
     pub(super) fn hurry_query(&self, id: QueryId) {
         self.queue.lock().hurry_query(id);
+        if self.is_held_back() {
+            self.core.excuse(self);
+        }
+    }
+
+    /// Whether tasks wait here that only have to be dropped.
+    pub(super) fn has_urgent(&self) -> bool {
+        let mut queue = self.queue.lock();
+        self.absorb(&mut queue, &mut Vec::new());
+        queue.has_urgent()
     }
 
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.

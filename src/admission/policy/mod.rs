@@ -18,6 +18,7 @@
 mod decision;
 mod group;
 mod look;
+mod moves;
 mod obstacle;
 mod pace;
 mod throttle;
@@ -189,6 +190,7 @@ impl<W: Clone> Policy<W> {
             self.pace.freed(now);
         }
         self.running = self.running.saturating_sub(1);
+        self.throttle.left(self.running);
         if let Some(group) = self.groups.get_mut(&id) {
             group.give_place_back(now);
         }

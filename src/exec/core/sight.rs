@@ -25,10 +25,18 @@ struct Eye {
 #[derive(Debug, Default)]
 pub(in crate::exec) struct Sight {
     eyes: Vec<Eye>,
-    /// The CPU time of each thread that a worker was seen on, as of the last look.
-    threads: Vec<(i32, Nanos)>,
+    /// Each thread that a worker was seen on, as of the last look.
+    threads: Vec<Glance>,
     /// The same, of the look that goes on.
-    fresh: Vec<(i32, Nanos)>,
+    fresh: Vec<Glance>,
+}
+
+/// A thread's CPU time at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Glance {
+    thread: i32,
+    at: Nanos,
+    cpu: Nanos,
 }
 
 /// One look at a poll.
@@ -42,8 +50,9 @@ pub(super) struct Look {
 /// What a thread did since the last look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
-    Used(Nanos),
-    /// It waits for something; in the time that `Used` would have counted it did hardly anything else.
+    /// It used `cpu` of what `passed`.
+    Used { cpu: Nanos, passed: Nanos },
+    /// It waits for something, and did hardly anything else.
     Waited,
     /// Its clock cannot be read: what passed is taken to be used.
     Unknown,
@@ -67,8 +76,11 @@ impl Eye {
             false => (Nanos::ZERO, now.since(Nanos(poll))),
         };
         let (more, does) = match did {
-            // What was used before the poll began is in it too; more than has passed it cannot be.
-            Did::Used(cpu) => (cpu.min(passed), Late::Computing),
+            // Of what was used, as much as possible was used before the poll began: no poll is late by mistake.
+            Did::Used { cpu, passed: since } => {
+                let earlier = since.since(passed);
+                (cpu.since(earlier).min(passed), Late::Computing)
+            }
             Did::Waited => (passed, Late::Blocked),
             Did::Unknown => (passed, Late::Computing),
             Did::New => (Nanos::ZERO, Late::Computing),
@@ -93,7 +105,8 @@ impl Sight {
         let thread = seat.thread.load(Relaxed);
         let cpu = live.then(|| clock::cpu_of_thread(thread)).flatten();
         if let Some(cpu) = cpu {
-            self.fresh.push((thread, cpu));
+            let at = now;
+            self.fresh.push(Glance { thread, at, cpu });
         }
         if poll == 0 {
             return None;
@@ -106,16 +119,19 @@ impl Sight {
             true => now.since(eye.at),
             false => now.since(Nanos(poll)),
         };
-        let before = self.threads.iter().find(|(seen, _)| *seen == thread);
+        let before = self.threads.iter().find(|seen| seen.thread == thread);
         let did = match (cpu, before) {
             (None, _) => Did::Unknown,
-            (Some(cpu), Some(&(_, before))) => {
-                let used = cpu.since(before);
+            (Some(cpu), Some(before)) => {
+                let used = cpu.since(before.cpu);
                 // The kernel is asked only about those that did next to nothing.
                 if used.0 < passed.0 / 8 && !clock::wants_cpu(thread) {
                     Did::Waited
                 } else {
-                    Did::Used(used)
+                    Did::Used {
+                        cpu: used,
+                        passed: now.since(before.at),
+                    }
                 }
             }
             (Some(_), None) => Did::New,
@@ -136,16 +152,22 @@ mod tests {
     fn a_poll_is_as_old_as_what_it_used_or_waited() {
         let mut eye = Eye::default();
         let mut look = |poll: Nanos, now: u64, did| eye.look(poll.0, ms(now), did);
-        let (first, second) = (ms(100), ms(200));
-        // Seven of ten milliseconds went to others.
-        let seen = look(first, 110, Did::Used(ms(3)));
+        let used = |cpu, passed| Did::Used {
+            cpu: ms(cpu),
+            passed: ms(passed),
+        };
+        let first = ms(100);
+        // Of the 30 ms since the last look the thread had 23, of the poll's 10 at least 3.
+        let seen = look(first, 110, used(23, 30));
         assert_eq!((seen.own, seen.does), (ms(3), Late::Computing));
-        assert_eq!(look(first, 114, Did::Used(ms(4))).own, ms(7));
+        assert_eq!(look(first, 114, used(4, 4)).own, ms(7));
+        assert_eq!(look(first, 118, used(1, 4)).own, ms(8));
         let seen = look(first, 120, Did::Waited);
-        assert_eq!((seen.own, seen.does), (ms(13), Late::Blocked));
-        assert_eq!(look(first, 125, Did::Unknown).own, ms(18));
-        // Another poll, which began later than the thread was looked at.
-        assert_eq!(look(second, 202, Did::Used(ms(50))).own, ms(2));
-        assert_eq!(look(ms(300), 310, Did::New).own, Nanos::ZERO);
+        assert_eq!((seen.own, seen.does), (ms(10), Late::Blocked));
+        assert_eq!(look(first, 125, Did::Unknown).own, ms(15));
+        // Another poll: all of it if the thread had its CPU all the time, perhaps nothing of it if it had not.
+        assert_eq!(look(ms(200), 220, used(32, 32)).own, ms(20));
+        assert_eq!(look(ms(300), 320, used(10, 32)).own, Nanos::ZERO);
+        assert_eq!(look(ms(400), 410, Did::New).own, Nanos::ZERO);
     }
 }

@@ -148,7 +148,7 @@ impl Worker {
         self.slice_began.set(start);
         self.solo.set(false);
         self.polls.set(0);
-        self.stolen.awake(now);
+        self.stolen.begin(now);
         seat.serving.store(group.uid + 1, Relaxed);
         seat.poll_start.store(now.0.max(1), Relaxed);
         // The slice that ran is over, whatever its time: it ends with the poll.

@@ -131,7 +131,7 @@ impl Worker {
                 self.back_in_time(late);
             }
         }
-        group.mirror(&sched.fair);
+        self.core.see_to_excuse(sched, group, now);
     }
 
     /// Nobody may be served, but tasks are held: their group's cap holds them back. Whoever comes when it no
@@ -247,6 +247,7 @@ impl Worker {
         let seat = &**self.seat;
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
+            self.uid.set(group.uid);
             self.offer_at.set(worth_a_wake(group.average_poll()));
         }
         self.serving.set(true);

@@ -42,7 +42,7 @@ impl Worker {
     pub(in crate::exec) fn stand_in(&self, role: Role) {
         if self.role.replace(Some(role)).is_none() {
             self.never_defers();
-            self.stolen.awake(self.core.clock().now());
+            self.stolen.begin(self.core.clock().now());
             let over = self.core.cancelled().is_some();
             self.seat.ending.store(over, SeqCst);
         }

@@ -22,6 +22,8 @@ pub(super) struct Group {
     /// Workers that it may have before others.
     pub(super) reserved: u32,
     pub(super) quota: Option<Quota>,
+    /// Its cap does not hold it back for now.
+    pub(super) excused: bool,
     /// How long its cap has held ready tasks back, and since when it does.
     pub(super) throttled: Nanos,
     pub(super) throttled_since: Nanos,
@@ -40,6 +42,7 @@ impl Group {
             late: 0,
             reserved: 0,
             quota: None,
+            excused: false,
             throttled: Nanos::ZERO,
             throttled_since: Nanos::ZERO,
             live: true,

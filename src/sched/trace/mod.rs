@@ -66,6 +66,12 @@ pub enum Op {
         cap: Option<Cores>,
         now: Nanos,
     },
+    /// [`Fair::excuse`].
+    Excuse {
+        slot: Slot,
+        excused: bool,
+        now: Nanos,
+    },
     /// [`Fair::refill`].
     Refill { now: Nanos },
     /// [`Fair::give_way`].
@@ -167,6 +173,10 @@ fn apply(fair: &mut Fair, op: Op) -> Answer {
         }
         Op::SetCap { slot, cap, now } => {
             fair.set_cap(slot, cap, now);
+            Answer::Unit
+        }
+        Op::Excuse { slot, excused, now } => {
+            fair.excuse(slot, excused, now);
             Answer::Unit
         }
         Op::Refill { now } => Answer::Group(fair.refill(now)),

@@ -141,6 +141,12 @@ impl Recorder {
         self.note(Op::SetCap { slot, cap, now }, Answer::Unit);
     }
 
+    /// See [`Fair::excuse`].
+    pub fn excuse(&mut self, slot: Slot, excused: bool, now: Nanos) {
+        self.fair.excuse(slot, excused, now);
+        self.note(Op::Excuse { slot, excused, now }, Answer::Unit);
+    }
+
     /// See [`Fair::refill`]. Not recorded where it is too early to do anything.
     #[inline]
     pub fn refill(&mut self, now: Nanos) -> Option<Slot> {

@@ -38,6 +38,9 @@ impl fmt::Display for Op {
                 now,
             } => write!(f, "cap {} {} {}", slot.0, now.0, cap.millionths()),
             Op::SetCap { slot, now, .. } => write!(f, "uncap {} {}", slot.0, now.0),
+            Op::Excuse { slot, excused, now } => {
+                write!(f, "excuse {} {} {excused}", slot.0, now.0)
+            }
             Op::Refill { now } => write!(f, "refill {}", now.0),
             Op::GiveWay { now } => write!(f, "give_way {}", now.0),
         }
@@ -192,6 +195,10 @@ fn call(line: &str) -> Option<(Op, Answer)> {
             let (slot, now) = (slot(words)?, Nanos(next(words)?));
             let cap = None;
             (Op::SetCap { slot, cap, now }, Answer::Unit)
+        }
+        "excuse" => {
+            let (slot, now, excused) = (slot(words)?, Nanos(next(words)?), next(words)?);
+            (Op::Excuse { slot, excused, now }, Answer::Unit)
         }
         "refill" => {
             let now = Nanos(next(words)?);
