@@ -120,9 +120,9 @@ fn commit(governor: &Governor, runtime: &tokio::runtime::Runtime, name: &str) {
     );
     // What the parked poll held already is still held, and charged.
     assert!(held <= 109 * MIB, "{held}");
-    // What it freed on its way is the allocator's, until its thread does something again, which it never will; and so is
-    // what small blocks are more than what was asked for.
-    let slack = 5 * MIB + held / 2;
+    // What it freed on its way is the allocator's until it purges (a vector that doubled has freed as much as it
+    // holds), and so is what small blocks are more than what was asked for.
+    let slack = 5 * MIB + held;
     assert!(grown <= held + slack, "resident +{grown}");
     assert!(after * 4 > before, "{before} turns before, {after} after");
     assert!(!ticker.is_finished());
