@@ -178,6 +178,21 @@ pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
 #[doc(inline)]
 pub use unit::{GroupId, QueryId};
 
+/// The global allocator that knows whose every block is.
+pub mod alloc {
+    #[doc(inline)]
+    pub use crate::mem::alloc::GroupAlloc;
+    #[cfg(feature = "mimalloc")]
+    #[doc(inline)]
+    pub use crate::mem::alloc::Mimalloc;
+}
+
+/// Memory of the running task: asking for it, and living with less.
+pub mod memory {
+    #[doc(inline)]
+    pub use crate::mem::{MemoryOverrun, MemoryScope, Shortfall, fallible};
+}
+
 /// The drop-in for `tokio::task`.
 pub mod task {
     #[doc(inline)]

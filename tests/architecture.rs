@@ -66,7 +66,8 @@ struct Effect {
 const EFFECTS: &[Effect] = &[
     Effect { name: "reads the clock", paths: &["std::time::Instant", "std::time::SystemTime", "quanta"], keywords: &[],
         may: &["clock.rs", "admission/error.rs"] }, // the latter names a type, and reads nothing
-    Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[], may: &["exec/", "governor/"] },
+    Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[],
+        may: &["mem/local.rs", "exec/", "governor/"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],
         keywords: &[],
         may: &["clock.rs", "sync.rs", "event.rs", "catalog/mod.rs", "catalog/store.rs", "admission/gate.rs", "admission/permit.rs", "mem/", "exec/",
@@ -77,7 +78,7 @@ const EFFECTS: &[Effect] = &[
         may: &["admission/gate.rs", "admission/permit.rs", "mem/", "exec/", "query.rs", "governor/", "tower/", "server/"] },
     Effect { name: "does I/O", paths: &["std::fs", "std::io", "std::env", "std::process", "std::net::TcpStream", "std::net::TcpListener",
         "std::net::UdpSocket", "rustix", "nix"], keywords: &[], may: &["clock.rs", "catalog/store.rs", "mem/", "exec/", "governor/", "server/"] },
-    Effect { name: "is unsafe", paths: &[], keywords: &["unsafe"], may: &[] },
+    Effect { name: "is unsafe", paths: &[], keywords: &["unsafe"], may: &["mem/alloc.rs"] },
 ];
 
 /// Sharing something immutable is no effect.
