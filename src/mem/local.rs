@@ -12,6 +12,7 @@
 //!    destroyed keeps nothing: what it does then goes to the table at once.
 
 use super::doom::{self, Decree};
+use super::promise;
 use super::rules;
 use super::shortfall::Shortfall;
 use super::slot::{self, slot};
@@ -226,17 +227,17 @@ impl Local {
         if self.stage.get() == Stage::Ready {
             let chunk = self.chunk(owner);
             entry.cap.set(self.cap(2 * chunk));
-            if chunk > 0 && slot::try_charge(owner, short.saturating_add(chunk)).is_ok() {
+            if chunk > 0 && promise::try_charge(owner, short.saturating_add(chunk)).is_ok() {
                 entry.credit.set(chunk);
                 return Some(owner);
             }
         }
-        if slot::try_charge(owner, short).is_ok() {
+        if promise::try_charge(owner, short).is_ok() {
             entry.credit.set(0);
             return Some(owner);
         }
         self.give_back();
-        match slot::try_charge(owner, bytes) {
+        match promise::try_charge(owner, bytes) {
             Ok(()) => Some(owner),
             Err(at) => self.short(owner, bytes, at),
         }
@@ -295,7 +296,7 @@ impl Local {
         let place = place(owner);
         let keeps = self.stage.get() == Stage::Ready && self.serving.get();
         if !keeps || place == self.current.get() {
-            return slot::credit(owner, bytes);
+            return promise::credit(owner, bytes);
         }
         self.claim(place, owner);
         let entry = self.entry(place);
@@ -311,7 +312,7 @@ impl Local {
         let surplus = entry.credit.get().saturating_sub(keep);
         if surplus > 0 {
             entry.credit.set(entry.credit.get() - surplus);
-            slot::credit(entry.owner.get(), surplus);
+            promise::credit(entry.owner.get(), surplus);
         }
     }
 

@@ -15,15 +15,21 @@
 //!
 //! - [`pressure`]: what the kernel says of this process and its cgroup, and what "memory used" means.
 //! - [`waiting`]: reservations that do not fit yet, in their order.
+//! - [`reservation`], [`desk`]: memory that is promised before it is used, and where it is asked for.
+//! - `promise`: allocations are taken out of what their owner has reserved.
 //! - [`spill`]: who is asked for memory back, and for how much.
 
 pub mod alloc;
+pub mod desk;
 mod doom;
+mod error;
 mod fallible;
 mod life;
 mod local;
 mod owner;
 pub mod pressure;
+mod promise;
+pub mod reservation;
 mod rules;
 mod serve;
 mod shortfall;
@@ -39,9 +45,11 @@ mod atomic {
 #[cfg(all(test, quotient_loom))]
 mod modelled;
 
+pub use error::MemoryError;
 pub(crate) use fallible::lifted;
 pub use fallible::{fallible, is_fallible};
 pub use owner::{Entered, Owner, OwnerHandle, enter, is_installed, root_used, shared_owners};
+pub use reservation::Reservation;
 pub use rules::{
     CHUNK, LARGE, MemoryOverrun, Request, Ruling, chunk, excess, grace, holds_its_share,
     is_pledged, rule,

@@ -17,7 +17,7 @@ use std::sync::atomic::{
 };
 
 /// How many owners there can be at once in a process.
-const SLOTS: usize = 1 << 16;
+pub(super) const SLOTS: usize = 1 << 16;
 const OVERRUN: u32 = 2;
 const PARKED: u16 = 1 << 4;
 

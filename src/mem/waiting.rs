@@ -96,9 +96,15 @@ impl<P> Waiting<P> {
         Bytes(u64::try_from(self.asked).unwrap_or(u64::MAX))
     }
 
-    /// What the first one asks for.
-    pub fn first(&self) -> Option<Bytes> {
-        self.line.front().map(|request| request.bytes)
+    /// Whose turn it is, and for how much.
+    pub fn first(&self) -> Option<(Ticket, Bytes)> {
+        let first = self.line.front()?;
+        Some((first.ticket, first.bytes))
+    }
+
+    /// Who would pay for it.
+    pub fn first_payer(&self) -> Option<&P> {
+        self.line.front().map(|request| &request.payer)
     }
 
     /// The next instant at which somebody must be told that it was in vain.
@@ -167,12 +173,12 @@ impl<P> Waiting<P> {
                 };
                 tell(first.ticket, first.payer, End::Given);
             }
-            let before = self.line.front().map(|first| first.ticket);
+            let before = self.first();
             while let Some(late) = self.take_out(|request| request.deadline <= now) {
                 tell(late.ticket, late.payer, End::TimedOut);
             }
             // If the first one left in vain, the next may fit.
-            if self.line.front().map(|first| first.ticket) == before {
+            if self.first() == before {
                 return;
             }
         }
@@ -310,7 +316,7 @@ mod tests {
         assert_eq!(s.back(65, 1), served);
         assert_eq!((s.purse.used, s.queue.len()), (95, 1));
         assert_eq!(s.queue.asked(), Bytes(40));
-        assert_eq!(s.queue.first(), Some(Bytes(40)));
+        assert_eq!(s.queue.first(), Some((Ticket(3), Bytes(40))));
     }
 
     #[test]
@@ -437,7 +443,7 @@ mod tests {
             assert_eq!(s.queue.asked(), Bytes(waiting.values().sum()));
             let room = 100 - s.purse.used;
             assert!(
-                s.queue.first().is_none_or(|first| first.0 > room),
+                s.queue.first().is_none_or(|(_, first)| first.0 > room),
                 "idle room"
             );
         }
