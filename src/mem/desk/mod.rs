@@ -3,26 +3,28 @@
 //! Mechanism; any thread. Two short locks, one for the queue and one for the spillers, never held together, across an
 //! await, a wake or a callback. Bytes are charged to owners under the queue's lock, so that nobody overtakes.
 
-use super::error::MemoryError;
-use super::owner::OwnerHandle;
-use super::promise;
-use super::shortfall::{MemoryScope, Shortfall};
-use super::spill::{self, SpillId, Spillers};
-use super::waiting::{Account, Arrival, End, Ticket, Waiting};
+mod limits;
+mod spilling;
+
+pub use spilling::{Ask, Registration};
+
+use crate::mem::OwnerHandle;
+use crate::mem::error::MemoryError;
+use crate::mem::promise;
+use crate::mem::waiting::{Account, Arrival, End, Ticket, Waiting};
 use crate::sync::Mutex;
 use crate::unit::{Bytes, Nanos};
+use limits::{largest, nearest};
 use rustc_hash::FxHashMap;
+use spilling::Spilling;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 use tokio::time::Instant;
 
 /// Who pays: a query, or a group for its tasks that belong to none.
 pub type Payer = Arc<OwnerHandle>;
-
-/// How a spiller is asked for so many bytes. Called by a thread that holds none of our locks.
-pub type Ask = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// Reservations and spillers of one group.
 pub struct Desk {
@@ -32,9 +34,7 @@ pub struct Desk {
     epoch: Instant,
     queue_timeout: AtomicU64,
     queue: Mutex<Queue>,
-    spilling: Mutex<Spilling>,
-    /// Whether anybody has registered: read at the end of every poll.
-    has_spillers: AtomicBool,
+    spilling: Spilling,
 }
 
 #[derive(Default)]
@@ -48,12 +48,6 @@ struct Queue {
 struct Seat {
     waker: Option<Waker>,
     end: Option<End>,
-}
-
-#[derive(Default)]
-struct Spilling {
-    spillers: Spillers<u16>,
-    registered: FxHashMap<SpillId, (Payer, Ask)>,
 }
 
 /// What a waiting future finds.
@@ -74,8 +68,7 @@ impl Desk {
             epoch: Instant::now(),
             queue_timeout: AtomicU64::new(u64::MAX),
             queue: Mutex::default(),
-            spilling: Mutex::default(),
-            has_spillers: AtomicBool::new(false),
+            spilling: Spilling::default(),
         })
     }
 
@@ -220,94 +213,15 @@ impl Desk {
         }
     }
 
+    /// Who waits first, and for how much.
+    fn first(&self) -> Option<(Payer, u64)> {
+        let queue = self.queue.lock();
+        let (_, bytes) = queue.waiting.first()?;
+        Some((queue.waiting.first_payer()?.clone(), bytes.0))
+    }
+
     fn now(&self) -> Nanos {
         self.epoch.elapsed().into()
-    }
-
-    // ---- spilling -------------------------------------------------------------------------------------------
-
-    /// A spiller of `payer`, until it is removed.
-    pub(super) fn register(&self, payer: Payer, priority: i32, ask: Ask) -> SpillId {
-        let mut spilling = self.spilling.lock();
-        let id = spilling.spillers.register(payer.owner().0, priority);
-        spilling.registered.insert(id, (payer, ask));
-        self.has_spillers.store(true, Relaxed);
-        id
-    }
-
-    pub(super) fn unregister(&self, id: SpillId) {
-        let mut spilling = self.spilling.lock();
-        spilling.spillers.remove(id);
-        let gone = spilling.registered.remove(&id);
-        self.has_spillers
-            .store(!spilling.spillers.is_empty(), Relaxed);
-        drop(spilling);
-        // Foreign code may run in its destructor.
-        drop(gone);
-    }
-
-    /// Whether the group is above its spill_mem_limit_threshold.
-    pub fn should_spill(&self) -> bool {
-        self.owner.is_over_soft_limit()
-    }
-
-    /// Whether asking now could give something: read at the end of polls.
-    #[inline]
-    pub fn is_pressed(&self) -> bool {
-        self.has_spillers.load(Relaxed) && self.should_spill()
-    }
-
-    /// Asks spillers if the group is above its threshold, or if a reservation waits below it. Nobody is asked while
-    /// the threshold is off. How many were asked.
-    pub fn ask_for_memory(&self) -> usize {
-        if !self.has_spillers.load(Relaxed) {
-            return 0;
-        }
-        let Some(target) = self.target() else {
-            return 0;
-        };
-        let used = Bytes(self.owner.used());
-        let mut spilling = self.spilling.lock();
-        let Spilling {
-            spillers,
-            registered,
-        } = &mut *spilling;
-        let held: FxHashMap<u16, u64> = registered
-            .values()
-            .map(|(payer, _)| (payer.owner().0, payer.used()))
-            .collect();
-        let asked = spillers.ask(used, Bytes(target), self.now(), |owner| {
-            Bytes(held.get(&owner).copied().unwrap_or(0))
-        });
-        let asked: Vec<(Ask, u64)> = asked
-            .into_iter()
-            .filter_map(|(id, bytes)| Some((registered.get(&id)?.1.clone(), bytes.0)))
-            .collect();
-        drop(spilling);
-        for (ask, bytes) in &asked {
-            ask(*bytes);
-        }
-        asked.len()
-    }
-
-    /// What the group is to come down to; none if it need not.
-    fn target(&self) -> Option<u64> {
-        let threshold = self.owner.soft_limit()?;
-        let used = self.owner.used();
-        let above = (used > threshold).then(|| spill::target(Bytes(threshold)).0);
-        let wanted = {
-            let queue = self.queue.lock();
-            let first = queue.waiting.first().zip(queue.waiting.first_payer());
-            first.map(|((_, bytes), payer)| nearest(payer, bytes.0))
-        };
-        let makes_room = wanted.and_then(|short| {
-            let missing = short
-                .used
-                .saturating_add(short.asked)
-                .checked_sub(short.limit)?;
-            Some(used.saturating_sub(missing))
-        });
-        above.into_iter().chain(makes_room).min()
     }
 }
 
@@ -364,50 +278,4 @@ impl Account for Books {
 
 fn release(payer: &Payer, bytes: u64) {
     promise::release(payer.owner().0, bytes);
-}
-
-/// A payer and those above it, with whose limit each has.
-fn chain(payer: &Payer) -> impl Iterator<Item = (MemoryScope, &Payer)> {
-    let scope = |owner: &Payer| match owner.above() {
-        None => MemoryScope::Governor,
-        Some(above) if above.above().is_none() => MemoryScope::Group,
-        Some(_) => MemoryScope::Query,
-    };
-    std::iter::successors(Some(payer), |owner| owner.above())
-        .map(move |owner| (scope(owner), owner))
-}
-
-/// The least limit that a payer has to keep to: a request of more can never be served.
-fn largest(payer: &Payer, asked: u64) -> Shortfall {
-    let limits = chain(payer).filter_map(|(scope, owner)| {
-        let limit = owner.limit()?;
-        Some(Shortfall {
-            scope,
-            limit,
-            used: owner.used(),
-            asked,
-        })
-    });
-    limits.min_by_key(|short| short.limit).unwrap_or(Shortfall {
-        scope: MemoryScope::Governor,
-        limit: u64::MAX,
-        used: 0,
-        asked,
-    })
-}
-
-/// The limit of which the least is left.
-fn nearest(payer: &Payer, asked: u64) -> Shortfall {
-    let limits = chain(payer).filter_map(|(scope, owner)| {
-        let (limit, used) = (owner.limit()?, owner.used());
-        Some(Shortfall {
-            scope,
-            limit,
-            used,
-            asked,
-        })
-    });
-    limits
-        .min_by_key(|short| short.limit.saturating_sub(short.used))
-        .unwrap_or_else(|| largest(payer, asked))
 }
