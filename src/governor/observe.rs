@@ -7,6 +7,7 @@ use super::routing::Entry;
 use super::{Governor, machine};
 use crate::admission::GroupAdmission;
 use crate::exec::stats::GroupUsage;
+use crate::metrics::memory::{GroupMemory, ProcessMemory};
 use crate::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, QueryOutcomes, Snapshot, unmanaged,
 };
@@ -42,6 +43,7 @@ impl Governor {
         Snapshot {
             groups,
             workers: inner.core.worker_usage(),
+            memory: ProcessMemory::default(),
             unclassified: inner.unclassified.load(Relaxed),
             unmanaged_cpu,
             catalog_version: inner.routing.load().snapshot.version(),
@@ -154,6 +156,7 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
         name: entry.name.to_string(),
         usage: entry.group.usage(),
         cpu_blocking: None,
+        memory: GroupMemory::default(),
         queries_running: admission.map_or(0, |a| a.running),
         queries_queued: 0,
         queries_ended: QueryOutcomes {

@@ -3,6 +3,7 @@
 //! Pure. The governor fills it from the counters of the stages whenever somebody asks; nothing here is
 //! touched on spawn or poll. All counters are totals since the process began.
 
+use super::memory::{GroupMemory, ProcessMemory};
 use crate::exec::stats::{GroupUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ pub struct Snapshot {
     pub groups: Vec<GroupRow>,
     /// One entry per worker, in the workers' order.
     pub workers: Vec<WorkerUsage>,
+    /// Memory of the process.
+    pub memory: ProcessMemory,
     /// Requests that matched no classifier.
     pub unclassified: u64,
     /// CPU time that nobody was charged for; see [`unmanaged`].
@@ -33,6 +36,8 @@ pub struct GroupRow {
     pub usage: GroupUsage,
     /// CPU time of blocking closures; none where the governor has no blocking pool of its own.
     pub cpu_blocking: Option<Nanos>,
+    /// Its memory.
+    pub memory: GroupMemory,
     /// Queries that hold a slot now.
     pub queries_running: u64,
     /// Requests that wait for a slot now.
@@ -145,6 +150,7 @@ impl GroupRow {
         if let Some(blocking) = other.cpu_blocking {
             self.cpu_blocking = Some(self.cpu_blocking.unwrap_or_default().plus(blocking));
         }
+        self.memory.add(&other.memory);
         self.queries_running += other.queries_running;
         self.queries_queued += other.queries_queued;
         self.queries_ended.completed += other.queries_ended.completed;
