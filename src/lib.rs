@@ -220,6 +220,8 @@ mod documents {
     mod tokio {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
+    #[doc = include_str!("../docs/guide/memory.md")]
+    mod memory {}
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
 }

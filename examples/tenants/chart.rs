@@ -1,6 +1,7 @@
 //! The picture: each tenant's share of the queries' CPU time, over the measured time of all suites, host by host.
 
 use crate::host::{Arm, TENANTS};
+use crate::{curves, hoard};
 use crate::stage::Window;
 use crate::suites::{Company, SUITES};
 use plotters::coord::Shift;
@@ -9,7 +10,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
 use std::path::Path;
 
-const SIZE: (u32, u32) = (1200, 620);
+const WIDTH: u32 = 1200;
+const PANEL: u32 = 310;
 /// Samples between two points of a curve.
 const STRIDE: usize = 2;
 /// A name's height above the lower edge of its area, in percent.
@@ -26,15 +28,22 @@ type Failure = Box<dyn Error + Send + Sync>;
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(crate) fn draw(windows: &[Window], suites: &[usize], path: &Path) -> Result<(), Failure> {
+pub(crate) fn draw(
+    windows: &[Window],
+    suites: &[usize],
+    hoard: Option<&hoard::Outcome>,
+    path: &Path,
+) -> Result<(), Failure> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let mut text = String::new();
     {
-        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        let count = 2 + usize::from(hoard.is_some());
+        let size = (WIDTH, PANEL * count as u32);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE)?;
-        let panels = root.split_evenly((2, 1));
+        let panels = root.split_evenly((count, 1));
         for (panel, (arm, title)) in panels.iter().zip([
             (
                 Arm::Tokio,
@@ -50,6 +59,9 @@ pub(crate) fn draw(windows: &[Window], suites: &[usize], path: &Path) -> Result<
                 .filter(|window| window.arm == arm && suites.contains(&window.suite))
                 .collect();
             draw_panel(panel, title, &mine)?;
+        }
+        if let (Some(outcome), Some(panel)) = (hoard, panels.last()) {
+            curves::draw(panel, outcome)?;
         }
         root.present()?;
     }

@@ -1,20 +1,23 @@
 //! Tenants of a query service, on plain tokio and under Quotient: do they get what their resource groups say?
 //!
 //! ```text
-//! cargo run --release --example tenants [-- --quick] [--suite N]... [--svg FILE]
+//! cargo run --release --example tenants [-- --quick] [--suite N|memory]... [--svg FILE]
 //! ```
 //!
 //! A real service on loopback answers analytical queries over a table of some million rows. Real HTTP clients, in a
 //! child process, act for its tenants in closed loops and check every answer. Five suites run, each on plain
-//! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
-//! and a picture of the CPU shares. Exit status: 0 when every promise held, 1 when one did not, 2 when the run failed.
+//! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. Then a tenant
+//! tries to take all memory, on both hosts (`hoard`). At the end there is one table, and a picture of the CPU shares and
+//! of the memory. Exit status: 0 when every promise held, 1 when one did not, 2 when the run failed.
 //!
 //! `--quick` (some seconds, also on a busy machine) runs all of this with small queries and short windows and judges
 //! by wider rules ([`suites::Rules`]): that it works, not how exactly.
 
 mod chart;
 mod client;
+mod curves;
 mod governed;
+mod hoard;
 mod host;
 mod ledger;
 mod machine;
@@ -43,13 +46,16 @@ use table::{ROWS, Table};
 use tokio::net::TcpListener;
 use wire::Command;
 
+#[global_allocator]
+static ALLOC: quotient::alloc::GroupAlloc = quotient::alloc::GroupAlloc::new();
+
 /// The argument that makes this program the clients.
 const AS_CLIENTS: &str = "--act-as-clients";
 
 /// A quick run's queries are so many times smaller: a phase ends when the last one has its answer.
 const QUICK_SHRINK: u32 = 3;
 
-const USAGE: &str = "usage: tenants [--quick] [--suite N]... [--svg FILE]";
+const USAGE: &str = "usage: tenants [--quick] [--suite N|memory]... [--svg FILE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -75,6 +81,8 @@ fn main() -> ExitCode {
 struct Options {
     /// Indices into `SUITES`.
     suites: Vec<usize>,
+    /// Whether a tenant tries to take all memory.
+    memory: bool,
     warm_up: Duration,
     window: Duration,
     /// The length of a query, and the rules of the verdict, follow from it.
@@ -86,6 +94,7 @@ impl Options {
     fn parse(arguments: Vec<String>) -> Result<Self, String> {
         let mut options = Options {
             suites: Vec::new(),
+            memory: false,
             warm_up: Duration::from_millis(300),
             window: Duration::from_millis(3000),
             quick: false,
@@ -100,14 +109,15 @@ impl Options {
                     options.window = Duration::from_millis(400);
                 }
                 "--suite" => {
-                    let number = arguments.next().and_then(|text| text.parse::<usize>().ok());
-                    match number {
+                    let name = arguments.next().unwrap_or_default();
+                    match name.parse::<usize>().ok() {
+                        _ if name == "memory" => options.memory = true,
                         Some(number) if (1..=SUITES.len()).contains(&number) => {
                             options.suites.push(number - 1)
                         }
                         _ => {
                             return Err(format!(
-                                "--suite takes a number from 1 to {}",
+                                "--suite takes `memory` or a number from 1 to {}",
                                 SUITES.len()
                             ));
                         }
@@ -117,8 +127,9 @@ impl Options {
                 other => return Err(format!("`{other}`? {USAGE}")),
             }
         }
-        if options.suites.is_empty() {
+        if options.suites.is_empty() && !options.memory {
             options.suites = (0..SUITES.len()).collect();
+            options.memory = true;
         }
         Ok(options)
     }
@@ -187,7 +198,7 @@ fn run(options: &Options) -> Result<bool, String> {
         Hosts::build(workers).map_err(|error| error.to_string())?
     };
     let service = Arc::new(Service {
-        table,
+        table: table.clone(),
         hosts: hosts.clone(),
         meter: meter.clone(),
     });
@@ -218,19 +229,30 @@ fn run(options: &Options) -> Result<bool, String> {
     let outcome = Stage::open(address, hosts.clone(), meter, workers, interrupted)
         .and_then(|stage| measure(options, workers, stage, &mut progress));
     progress.finish();
+    let hoard = options.memory.then(|| {
+        let (governor, window) = (hosts.governor(), options.window);
+        let hoard = hoard::run(governor, &table, workers, window, options.quick, &progress);
+        runtime.block_on(hoard)
+    });
     drop(stop);
     let served = runtime.block_on(serving);
     runtime.block_on(hosts.shutdown());
     runtime.shutdown_timeout(Duration::from_secs(1));
     let windows = outcome.map_err(|why| why.to_string())?;
+    let hoard = hoard.transpose()?;
     served.map_err(|error| error.to_string())?.map_err(text)?;
 
     let report = report::Report::of(&windows, &options.suites, workers, options.rules());
-    println!("{report}");
-    chart::draw(&windows, &options.suites, &options.svg)
+    if !options.suites.is_empty() {
+        println!("{report}");
+    }
+    if let Some(outcome) = &hoard {
+        println!("{outcome}");
+    }
+    chart::draw(&windows, &options.suites, hoard.as_ref(), &options.svg)
         .map_err(|error| format!("{}: {error}", options.svg.display()))?;
-    println!("CPU shares over time: {}", options.svg.display());
-    Ok(report.holds())
+    println!("CPU shares and memory over time: {}", options.svg.display());
+    Ok(report.holds() && hoard.is_none_or(|outcome| outcome.holds()))
 }
 
 /// Each suite on plain tokio, then under Quotient.
