@@ -29,8 +29,8 @@ const PARTITIONS: usize = 64;
 /// Rows between two looks at whether memory is wanted back.
 const BATCH: u64 = 512;
 
-/// `main` is called by a test as well.
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+// A test calls it as well.
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -53,23 +53,34 @@ async fn compare() -> Result<(), Box<dyn std::error::Error>> {
     );
     governor.execute(&tight).await?;
     let (spilled, peak) = run(&governor, "tight").await?;
-    println!("half the memory: {spilled}; peak {} of {}", MiB(peak), MiB(limit));
+    println!(
+        "half the memory: {spilled}; peak {} of {}",
+        MiB(peak),
+        MiB(limit)
+    );
 
     assert_eq!(all_in_memory.answer, spilled.answer);
     assert_eq!(all_in_memory.spills, 0);
     assert!(spilled.spills > 0);
     assert!(peak <= limit, "{peak} of {limit}");
-    println!("{}", governor.execute("SHOW USAGE RESOURCE GROUPS").await?[0]);
+    println!(
+        "{}",
+        governor.execute("SHOW USAGE RESOURCE GROUPS").await?[0]
+    );
     Ok(())
 }
 
 /// The aggregation as a query of `user`, and the most memory that it had.
-async fn run(governor: &Governor, user: &str) -> Result<(Outcome, u64), Box<dyn std::error::Error>> {
+async fn run(
+    governor: &Governor,
+    user: &str,
+) -> Result<(Outcome, u64), Box<dyn std::error::Error>> {
     let query: Query = governor
         .admit(&Attributes::new().user(user))
         .await
         .map_err(Error::from)?;
-    let directory = std::env::temp_dir().join(format!("quotient-spill-{}-{user}", std::process::id()));
+    let directory =
+        std::env::temp_dir().join(format!("quotient-spill-{}-{user}", std::process::id()));
     fs::create_dir_all(&directory)?;
     let outcome = query.run(aggregate(directory.clone())).await;
     fs::remove_dir_all(&directory)?;
@@ -268,10 +279,19 @@ impl std::fmt::Display for MiB {
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Answer { keys, rows, checksum } = self.answer;
+        let Answer {
+            keys,
+            rows,
+            checksum,
+        } = self.answer;
         write!(f, "{rows} rows, {keys} keys, checksum {checksum:016x}")?;
         if self.spills > 0 {
-            write!(f, ", {} spills of {} in all", self.spills, MiB(self.spilled_bytes))?;
+            write!(
+                f,
+                ", {} spills of {} in all",
+                self.spills,
+                MiB(self.spilled_bytes)
+            )?;
         }
         Ok(())
     }

@@ -190,13 +190,19 @@ pub mod alloc {
 /// Memory of the running task: asking for it, and living with less.
 pub mod memory {
     #[doc(inline)]
-    pub use crate::mem::{MemoryOverrun, MemoryScope, Shortfall, fallible};
+    pub use crate::mem::desk::Registration;
+    #[doc(inline)]
+    pub use crate::mem::{
+        MemoryError, MemoryOverrun, MemoryScope, Reservation, Shortfall, fallible,
+    };
+    #[doc(inline)]
+    pub use crate::query::memory::{on_pressure, reserve, try_reserve};
 }
 
 /// The drop-in for `tokio::task`.
 pub mod task {
     #[doc(inline)]
-    pub use crate::exec::task::{Id, id, try_id, yield_now};
+    pub use crate::exec::task::{Id, checkpoint, id, try_id, yield_now};
     #[doc(inline)]
     pub use crate::governor::spawn;
     #[doc(inline)]

@@ -5,11 +5,14 @@
 //! slot is free and the query has ended. There is no other way for a slot to come back, so there is none to
 //! forget: cancel, panic, abort and drop all end in dropping.
 
+pub(crate) mod memory;
+
 use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
 use crate::exec::account::Account;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::task::{self, Lease};
+use crate::mem::{MemoryScope, Shortfall};
 use crate::unit::QueryId;
 use std::fmt;
 use std::future::Future;
@@ -59,6 +62,10 @@ pub struct Usage {
     pub polls: u64,
     /// Its longest poll; zero for a group.
     pub longest_poll: Duration,
+    /// Bytes that it uses now, with what threads keep in their credits.
+    pub memory: u64,
+    /// The most that it ever used at once.
+    pub memory_peak: u64,
     /// Rows that it reported as scanned; zero for a group.
     pub scan_rows: u64,
     /// Bytes that it reported as scanned; zero for a group.
@@ -79,6 +86,25 @@ pub enum KillReason {
         /// Through what: `Query::kill` or an operator's statement.
         by: Arc<str>,
     },
+    /// It asked for memory that was not there, or holds what others have a right to.
+    #[error(
+        "out of memory in resource group '{group}': {asked} bytes more than the {used} in use would exceed the \
+         {scope}'s limit of {limit} bytes; {}", remedy(*.scope)
+    )]
+    MemoryLimit {
+        /// Whose limit was met.
+        scope: MemoryScope,
+        /// The limit, in bytes.
+        limit: u64,
+        /// Bytes in use below that limit at that moment.
+        used: u64,
+        /// Bytes asked for, by this query or by another of its group or governor.
+        asked: u64,
+        /// The query's group.
+        group: Arc<str>,
+        /// The query; none for a task that belongs to no query.
+        query: Option<QueryId>,
+    },
     /// The governor shut down, or the runtime under it was dropped.
     #[error("the governor was shut down")]
     Shutdown,
@@ -87,7 +113,30 @@ pub enum KillReason {
     NotAdmitted(#[source] AdmissionError),
 }
 
+fn remedy(scope: MemoryScope) -> &'static str {
+    match scope {
+        MemoryScope::Group => "raise mem_limit of the group, or run fewer of its queries at once",
+        MemoryScope::Governor => {
+            "raise memory_limit of the governor, or lower mem_limit of its groups"
+        }
+        _ => "raise the query's limit",
+    }
+}
+
 impl KillReason {
+    /// What a task of `account` is told that ends for want of memory.
+    pub(crate) fn shortage(account: &Account, shortfall: Shortfall) -> Cause {
+        let reason = KillReason::MemoryLimit {
+            scope: shortfall.scope,
+            limit: shortfall.limit,
+            used: shortfall.used,
+            asked: shortfall.asked,
+            group: account.group().name().into(),
+            query: account.query(),
+        };
+        reason.into_cause()
+    }
+
     pub(crate) fn into_cause(self) -> Cause {
         Arc::new(self)
     }
@@ -175,6 +224,8 @@ impl Query {
             cpu: account.cpu.into(),
             polls: account.polls,
             longest_poll: account.longest_poll.into(),
+            memory: self.core.account.memory_used(),
+            memory_peak: self.core.account.memory().peak(),
             scan_rows: self.core.scan_rows.load(Relaxed),
             scan_bytes: self.core.scan_bytes.load(Relaxed),
             elapsed: self.core.admitted.elapsed(),

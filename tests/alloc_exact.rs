@@ -136,7 +136,7 @@ fn against_a_shadow<A: GlobalAlloc>(
     let mut blocks: Vec<Block> = Vec::new();
     let mut shadow = vec![0u64; owners.len()];
     let before: Vec<u64> = owners.iter().map(|owner| owner.used()).collect();
-    let _serving = (seed % 2 == 0).then(|| serve(None));
+    let _serving = seed.is_multiple_of(2).then(|| serve(None));
     for step in 0..operations {
         let owner = random.below(owners.len() as u64) as usize;
         let _entered = enter(&owners[owner]);
@@ -241,7 +241,7 @@ fn eight_threads_that_hand_their_blocks_around_end_at_zero_in_every_slot() {
             let (owners, shelves) = (owners.clone(), shelves.clone());
             thread::spawn(move || {
                 let mut random = Random(0x1000 + thread);
-                let _serving = (thread % 2 == 0).then(|| serve(None));
+                let _serving = thread.is_multiple_of(2).then(|| serve(None));
                 for _ in 0..OPERATIONS / THREADS {
                     let owner = random.below(owners.len() as u64) as usize;
                     let _entered = enter(&owners[owner]);
@@ -421,7 +421,9 @@ fn a_slot_is_given_to_nobody_while_a_byte_names_it() {
                     };
                     late.push_back(block);
                     if late.len() > 100 {
-                        late.pop_front().map(|block: Block| block.free(&ALLOC));
+                        late.pop_front()
+                            .into_iter()
+                            .for_each(|block: Block| block.free(&ALLOC));
                     }
                 }
                 late.into_iter().for_each(|block| block.free(&ALLOC));

@@ -1,9 +1,9 @@
 //! The picture: each tenant's share of the queries' CPU time, over the measured time of all suites, host by host.
 
 use crate::host::{Arm, TENANTS};
-use crate::{curves, hoard};
 use crate::stage::Window;
 use crate::suites::{Company, SUITES};
+use crate::{curves, hoard};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

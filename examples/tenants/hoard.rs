@@ -98,7 +98,9 @@ pub(crate) async fn run(
     Ok(Outcome {
         windows,
         tolerated: if quick { 3.0 } else { 1.5 },
-        peak: hoarder(governor).and_then(|memory| memory.peak).unwrap_or(0),
+        peak: hoarder(governor)
+            .and_then(|memory| memory.peak)
+            .unwrap_or(0),
     })
 }
 
@@ -175,7 +177,12 @@ impl Scene {
                 random = mix(random);
                 let query = Shape::Lookup { days: 60 }.draw(random);
                 let start = Instant::now();
-                let answered = on(&governor, arm, "neighbour", query.run(table.clone(), pace(arm)));
+                let answered = on(
+                    &governor,
+                    arm,
+                    "neighbour",
+                    query.run(table.clone(), pace(arm)),
+                );
                 match answered.await {
                     Ok(Answer { .. }) => latencies.push(start.elapsed().as_micros() as u64),
                     Err(Ended::AtItsLimit) => return Err("the neighbour met a memory limit".into()),

@@ -3,9 +3,11 @@
 //! Mechanism; any thread. A task is entered in `Waiting` at its first `Pending`, not when it is spawned:
 //! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
 
+use super::context;
 use super::ending::Verdict;
 use super::group::Group;
 use super::join::{Cause, JoinError};
+use crate::mem::{self, OwnerHandle};
 use crate::sched::feedback::Stream;
 use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
@@ -21,6 +23,8 @@ use Ordering::Relaxed;
 pub struct Account {
     pub(super) group: Arc<Group>,
     query: Option<QueryId>,
+    /// Whose the memory of its tasks is: the query's, or the group's.
+    memory: Arc<OwnerHandle>,
     cpu: AtomicU64,
     polls: AtomicU64,
     longest_poll: AtomicU64,
@@ -63,9 +67,14 @@ impl Account {
     }
 
     fn new(group: Arc<Group>, query: Option<QueryId>, shards: usize) -> Account {
+        let memory = match query {
+            Some(_) => OwnerHandle::open_query(group.memory()),
+            None => group.memory().clone(),
+        };
         Account {
             group,
             query,
+            memory,
             cpu: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             longest_poll: AtomicU64::new(0),
@@ -85,6 +94,27 @@ impl Account {
     /// The query, if it is one's account.
     pub fn query(&self) -> Option<QueryId> {
         self.query
+    }
+
+    /// Whose the memory of its tasks is.
+    pub fn memory(&self) -> &Arc<OwnerHandle> {
+        &self.memory
+    }
+
+    /// Bytes that it uses now: its tasks' blocks, reservations, and what other threads keep in their credits. For
+    /// an account without a query, its whole group's. Two loads.
+    #[inline]
+    pub fn memory_used(&self) -> u64 {
+        self.memory.used()
+    }
+
+    /// Outside of a poll: kills whoever was doomed by what this thread has just allocated for the account.
+    #[inline]
+    pub(super) fn look_at_memory(&self) {
+        if !context::on_task() && mem::take_doom() {
+            let _ = mem::take_refusal();
+            self.group.core.kill_doomed();
+        }
     }
 
     /// What it has used, as far as charged: complete up to the last poll that ended.

@@ -12,6 +12,8 @@ use super::incoming::Incoming;
 use super::stats::GroupUsage;
 use super::tally::Counters;
 use super::task::Runnable;
+use crate::mem::OwnerHandle;
+use crate::mem::desk::Desk;
 use crate::sched::feedback::Feedback;
 use crate::sched::{self, fair::Slot};
 use crate::sync::Mutex;
@@ -28,6 +30,10 @@ pub struct Group {
     pub(super) uid: u64,
     pub(super) core: Arc<Core>,
     pub(super) slot: Slot,
+    /// Whose the memory of its tasks is.
+    memory: Arc<OwnerHandle>,
+    /// Where its queries reserve memory.
+    desk: Arc<Desk>,
     incoming: CachePadded<Mutex<Incoming<Runnable>>>,
     pub(super) queue: CachePadded<Mutex<Feedback<Runnable>>>,
     /// Looks at the host that found nothing, in a row, and how many the group goes without.
@@ -43,10 +49,14 @@ static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 impl Group {
     /// A new group in `core`. It gets its place in the scheduler at once, and work when it is given some.
     pub fn new(core: &Arc<Core>, name: &str, weight: Weight) -> Arc<Group> {
+        let memory = OwnerHandle::open_group(core.memory());
+        memory.set_weight(weight.get());
         Arc::new_cyclic(|this| Group {
             name: name.into(),
             uid: NEXT_UID.fetch_add(1, Relaxed),
             core: core.clone(),
+            desk: Desk::new(name.into(), memory.clone()),
+            memory,
             slot: core.add_group(this.clone(), weight),
             incoming: CachePadded::default(),
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
@@ -67,8 +77,19 @@ impl Group {
         &self.core
     }
 
+    /// Whose the memory of its tasks is.
+    pub fn memory(&self) -> &Arc<OwnerHandle> {
+        &self.memory
+    }
+
+    /// Where its queries reserve memory.
+    pub fn desk(&self) -> &Arc<Desk> {
+        &self.desk
+    }
+
     /// Changes its weight, in place and at once.
     pub fn set_weight(&self, weight: Weight) {
+        self.memory.set_weight(weight.get());
         self.core.set_weight(self.slot, weight);
     }
 

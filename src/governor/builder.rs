@@ -9,12 +9,13 @@ use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
 use crate::exec::host::attached;
-use crate::mem::pressure;
+use crate::mem::{self, MemoryOverrun, OwnerHandle, pressure};
 use crate::query::KillReason;
 use crate::sched;
 use crate::sql;
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What drives the workers.
@@ -36,6 +37,7 @@ pub struct Builder {
     host: Host,
     workers: Option<usize>,
     memory_limit: Option<u64>,
+    overrun: Option<MemoryOverrun>,
     init_sql: String,
     allow_override: AllowOverride,
     clock: Clock,
@@ -49,6 +51,7 @@ impl Default for Builder {
             host: Host::Attached,
             workers: None,
             memory_limit: None,
+            overrun: None,
             init_sql: String::new(),
             allow_override: Box::new(|_, _| true),
             clock: Clock::tsc(),
@@ -75,6 +78,15 @@ impl Builder {
     /// the physical memory.
     pub fn memory_limit(mut self, bytes: u64) -> Builder {
         self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// What happens to a request for memory that does not fit its group's `mem_limit` and is large (1 MiB and more)
+    /// or past the grace. Default: [`MemoryOverrun::Quarantine`] on a multi-thread runtime. On a current-thread one
+    /// it must be chosen once a group has a `mem_limit`. Without [`GroupAlloc`](crate::alloc::GroupAlloc) as the
+    /// program's allocator nothing of it happens.
+    pub fn memory_overrun(mut self, action: MemoryOverrun) -> Builder {
+        self.overrun = Some(action);
         self
     }
 
@@ -149,6 +161,12 @@ impl Builder {
         catalog.apply_all(&statements, Origin::File)?;
 
         let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
+        let memory = OwnerHandle::open_governor();
+        memory.set_limit(Some(memory_limit.0));
+        memory.set_overrun(self.overrun(&catalog, memory_limit, threads)?);
+        let owner = memory.clone();
+        let tracked = move || pressure::Tracked::by(&owner);
+        let pressure = Arc::new(pressure::Probe::new(memory_limit, tracked));
         let (core, crew) = Core::new(Config {
             workers,
             policy: self.policy,
@@ -158,15 +176,50 @@ impl Builder {
             displace: threads,
             record: self.record,
             watchdog: threads,
+            memory,
+            shortage: KillReason::shortage,
+            park: threads.then_some(attached::park_for_good as fn()),
         });
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
         Ok(Governor::start(
             catalog,
             core,
+            pressure,
             runtime,
             drivers,
             self.allow_override,
         ))
+    }
+}
+
+impl Builder {
+    /// What happens to a request for memory that is large or past the grace. A thread of its own to park is what
+    /// a current-thread runtime does not have: there the choice must be made by somebody.
+    fn overrun(
+        &self,
+        catalog: &Catalog,
+        limit: Bytes,
+        threads: bool,
+    ) -> Result<MemoryOverrun, Error> {
+        match self.overrun {
+            Some(MemoryOverrun::Quarantine) if !threads => {}
+            Some(action) => return Ok(action),
+            None if threads => return Ok(MemoryOverrun::Quarantine),
+            None => {}
+        }
+        let snapshot = catalog.snapshot();
+        let limited = snapshot.groups().any(|group| group.mem_limit() < limit);
+        if limited && mem::is_installed() {
+            return Err(Error::Invalid {
+                what: "memory_overrun",
+                value: self
+                    .overrun
+                    .map_or("not set".into(), |action| format!("{action:?}")),
+                allowed: "Abort or Overshoot on a current-thread runtime whose groups have a mem_limit: it has no \
+                          second thread to go on with",
+            });
+        }
+        Ok(MemoryOverrun::Overshoot)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::catalog::Catalog;
 use crate::exec::core::Core;
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
+use crate::mem::pressure::Probe;
 use crate::query::{KillReason, Query, WeakQuery};
 use crate::sched::trace::Trace;
 use crate::sql;
@@ -74,6 +75,8 @@ struct Inner {
     routing: ArcSwap<Routing>,
     gate: Gate,
     core: Arc<Core>,
+    /// How much memory is in use, by all that there is to ask.
+    pressure: Arc<Probe>,
     drivers: tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
     /// Where the host does its own work.
     runtime: Handle,
@@ -98,6 +101,7 @@ impl Governor {
     fn start(
         catalog: Catalog,
         core: Arc<Core>,
+        pressure: Arc<Probe>,
         runtime: Handle,
         drivers: Vec<tokio::task::JoinHandle<()>>,
         allow_override: AllowOverride,
@@ -111,6 +115,7 @@ impl Governor {
                 routing: ArcSwap::from_pointee(routing),
                 gate,
                 core,
+                pressure,
                 drivers: tokio::sync::Mutex::new(drivers),
                 runtime,
                 background: Mutex::default(),

@@ -26,6 +26,8 @@ pub(super) struct Entry {
     /// The account of its tasks that belong to no query.
     pub(super) loose: Arc<Account>,
     pub(super) classified: AtomicU64,
+    /// Its `mem_limit` in bytes, also where the governor's limit is what binds.
+    pub(super) mem_limit: AtomicU64,
     outcomes: [AtomicU64; 4],
     /// What dropped groups of this name had counted when they were gone: no series may go back.
     pub(super) heritage: Mutex<GroupRow>,
@@ -34,15 +36,33 @@ pub(super) struct Entry {
 impl Entry {
     fn new(spec: &GroupSpec, core: &Arc<Core>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
-        Arc::new(Entry {
+        let entry = Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
             group,
             classified: AtomicU64::new(0),
+            mem_limit: AtomicU64::new(0),
             outcomes: Default::default(),
             heritage: Mutex::default(),
-        })
+        });
+        entry.limit_memory(spec);
+        entry
+    }
+
+    /// Its memory's limits. A group that may have everything has the governor's limit, not one of its own.
+    fn limit_memory(&self, spec: &GroupSpec) {
+        let limit = spec.mem_limit().0;
+        let memory = self.group.memory();
+        let all = memory.above().and_then(|governor| governor.limit());
+        memory.set_limit(Some(limit).filter(|&limit| all.is_none_or(|all| limit < all)));
+        self.mem_limit.store(limit, Relaxed);
+        let desk = self.group.desk();
+        let threshold = spec.spill_mem_limit_threshold();
+        desk.set_spill_threshold(threshold.map(|share| (limit as f64 * share) as u64));
+        desk.set_queue_timeout(spec.queue_timeout());
+        // A raised limit serves who waits, a lowered one may refuse.
+        desk.settle();
     }
 
     pub(super) fn has_tasks(&self) -> bool {
@@ -79,6 +99,7 @@ impl Routing {
         let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
             Some(entry) => {
                 entry.group.set_weight(spec.cpu_core_limit());
+                entry.limit_memory(spec);
                 gate.set_limit(spec.id, spec.concurrency_limit());
                 entry.clone()
             }

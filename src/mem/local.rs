@@ -419,6 +419,10 @@ impl Local {
         self.doomed.set(true);
     }
 
+    pub(super) fn has_doom(&self) -> bool {
+        self.doomed.get()
+    }
+
     /// Whether anybody was doomed on this thread since it was asked last.
     #[inline]
     pub(super) fn take_doom(&self) -> bool {

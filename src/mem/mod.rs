@@ -55,5 +55,5 @@ pub use rules::{
     is_pledged, rule,
 };
 pub use serve::{Serving, serve};
-pub(crate) use serve::{flush, look_at_returns, take_doom, take_refusal};
+pub(crate) use serve::{flush, is_doomed_here, look_at_returns, take_doom, take_refusal};
 pub use shortfall::{MemoryScope, Shortfall};

@@ -71,16 +71,6 @@ impl Promise {
         }
     }
 
-    /// Bytes reserved.
-    pub(super) fn made(&self) -> u64 {
-        self.made.load(Relaxed)
-    }
-
-    /// Bytes of them that allocations have not drawn.
-    pub(super) fn left(&self) -> u64 {
-        self.left.load(Relaxed)
-    }
-
     /// `bytes` more are reserved; the caller has charged them. What it must credit at once.
     pub(super) fn make(&self, bytes: u64) -> u64 {
         self.made.fetch_add(bytes, SeqCst);
@@ -159,7 +149,7 @@ mod tests {
 
     /// What is left, and what was reserved.
     fn state(promise: &Promise) -> (u64, u64) {
-        (promise.left(), promise.made())
+        (promise.left.load(SeqCst), promise.made.load(SeqCst))
     }
 
     #[test]

@@ -45,6 +45,12 @@ pub(crate) fn take_doom() -> bool {
     local::with(local::Local::take_doom)
 }
 
+/// As [`take_doom`], and it can be asked again.
+#[inline]
+pub(crate) fn is_doomed_here() -> bool {
+    local::with(local::Local::has_doom)
+}
+
 /// Why the running poll, which belongs to no query, must be its task's last.
 pub(crate) fn take_refusal() -> Option<Shortfall> {
     local::with(local::Local::take_refusal)

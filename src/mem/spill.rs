@@ -4,7 +4,8 @@
 //!
 //! 1. Nobody is asked while the group is at or below its threshold.
 //! 2. The higher priority is asked first, then the query that holds most, then who registered first.
-//! 3. What was asked for and is still expected counts as given back, for [`PATIENCE`]: one ask is not answered twice.
+//! 3. What was asked for and is still expected counts as given back, for [`PATIENCE`]: one shortage is not asked for
+//!    twice. It ends earlier when the group has been at or below its threshold meanwhile.
 //! 4. No query is asked for more than it holds, however many of its operators have registered.
 
 use crate::unit::{Bytes, Nanos};
@@ -85,6 +86,13 @@ impl<Q: Copy + Ord> Spillers<Q> {
         self.registered.is_empty()
     }
 
+    /// The group was seen at or below its threshold: what was asked for has been answered, or is not needed any more.
+    pub fn forget_asks(&mut self) {
+        for spiller in self.registered.values_mut() {
+            spiller.ask = None;
+        }
+    }
+
     /// The group uses `used`: whom to ask for how much, so that it comes down to `target`. `held` tells what a query
     /// holds.
     pub fn ask(
@@ -110,11 +118,7 @@ impl<Q: Copy + Ord> Spillers<Q> {
         if need == 0 {
             return Vec::new();
         }
-        let mut order: Vec<_> = self
-            .registered
-            .iter_mut()
-            .filter(|(_, spiller)| spiller.ask.is_none())
-            .collect();
+        let mut order: Vec<_> = self.registered.iter_mut().collect();
         order.sort_by_key(|(id, spiller)| {
             let left = left.get(&spiller.query).copied().unwrap_or(0);
             (Reverse(spiller.priority), Reverse(left), **id)
@@ -130,10 +134,16 @@ impl<Q: Copy + Ord> Spillers<Q> {
             }
             need -= bytes;
             *left -= bytes;
+            let held = held(spiller.query);
+            // What is new since the last ask, and what is still expected of that.
+            let (expected, since) = match spiller.ask {
+                Some(last) => (last.expected(held, now), last.at),
+                None => (0, now),
+            };
             spiller.ask = Some(Ask {
-                bytes: Bytes(bytes),
-                at: now,
-                held: held(spiller.query),
+                bytes: Bytes(expected.saturating_add(bytes)),
+                at: since,
+                held,
             });
             asked.push((id, Bytes(bytes)));
         }
@@ -221,6 +231,26 @@ mod tests {
         // Both have given what they were asked for, and may be asked again.
         s.held = [30, 70, 0, 0];
         assert_eq!(s.ask(80, 5), [(1, 20)]);
+    }
+
+    #[test]
+    fn who_goes_on_growing_is_asked_for_the_growth_too() {
+        let mut s = scene([100, 0, 0, 0], &[(0, 0)]);
+        assert_eq!(s.ask(80, 0), [(0, 20)]);
+        s.held[0] = 110;
+        assert_eq!(s.ask(80, 400), [(0, 10)]);
+        assert_eq!(s.ask(80, 499), []);
+        assert_eq!(s.ask(80, 500), [(0, 30)]);
+    }
+
+    #[test]
+    fn an_ask_is_over_when_the_group_has_been_below_its_threshold() {
+        let mut s = scene([100, 0, 0, 0], &[(0, 0)]);
+        assert_eq!(s.ask(80, 0), [(0, 20)]);
+        // It gave 20 and took 20 again: by what it holds nothing has happened.
+        assert_eq!(s.ask(80, 1), []);
+        s.spillers.forget_asks();
+        assert_eq!(s.ask(80, 2), [(0, 20)]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
+use crate::mem::{OwnerHandle, Shortfall};
 use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
@@ -49,6 +50,12 @@ pub struct Config {
     pub record: bool,
     /// Whether a thread watches for tasks that wait behind long polls.
     pub watchdog: bool,
+    /// Whose the memory of all its groups is.
+    pub memory: Arc<OwnerHandle>,
+    /// Why an account is killed that a request for memory has doomed.
+    pub shortage: fn(&Account, Shortfall) -> Cause,
+    /// How a thread is taken out of the host's hands inside a poll that must never go on, if it can be.
+    pub park: Option<fn()>,
 }
 
 /// The shared state of one executor.
@@ -177,6 +184,28 @@ impl Core {
 
     pub(super) fn unlist(&self, place: usize) {
         let _ = self.accounts.lock().try_remove(place);
+    }
+
+    /// Whose the memory of all its groups is.
+    pub fn memory(&self) -> &Arc<OwnerHandle> {
+        &self.config.memory
+    }
+
+    /// Kills the accounts that requests for memory have doomed: the allocator can only mark them.
+    #[cold]
+    pub(super) fn kill_doomed(&self) {
+        for account in self.accounts() {
+            if account.killed().is_none()
+                && let Some(shortfall) = account.memory().doom()
+            {
+                account.kill(self.shortage(&account, shortfall));
+            }
+        }
+    }
+
+    /// What a task is told that ends for want of memory.
+    pub(super) fn shortage(&self, account: &Account, shortfall: Shortfall) -> Cause {
+        (self.config.shortage)(account, shortfall)
     }
 
     fn accounts(&self) -> Vec<Arc<Account>> {

@@ -8,6 +8,7 @@ use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::join::{Cause, JoinError};
 use crate::exec::worker::Worker;
+use crate::mem;
 use crate::sched::feedback::Stream;
 use crate::unit::Nanos;
 use parking_lot::Mutex;
@@ -86,6 +87,13 @@ impl<S: ?Sized> Cell<S> {
             || (self.in_query && self.account.is_killed())
     }
 
+    /// Whether the task should not go on, as far as can be seen from inside of it.
+    pub(super) fn must_stop(&self) -> bool {
+        self.flags.is_aborted()
+            || mem::is_doomed_here()
+            || (self.in_query && (self.account.is_killed() || self.account.memory().is_doomed()))
+    }
+
     /// Charges a poll to the account; the CPU time that counts for the task's level.
     pub(super) fn charge(&self, took: Nanos) -> Nanos {
         if self.in_query {
@@ -148,7 +156,10 @@ impl<T> Cell<Outcome<T>> {
             self.flags.done();
             (unwanted, join.waker.take())
         };
-        contain(|| drop(unwanted));
+        if unwanted.is_some() {
+            let _owner = mem::enter(self.account.memory());
+            contain(|| drop(unwanted));
+        }
         if let Some(waker) = waker {
             contain(|| waker.wake());
         }

@@ -8,6 +8,7 @@ use crate::exec::account::{Account, Ticket};
 use crate::exec::context::{self, Scope};
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::worker::Worker;
+use crate::mem;
 use crate::unit::Nanos;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
@@ -65,8 +66,15 @@ where
         } else {
             self.as_mut().poll_future(worker, cx)
         };
+        let step = if mem::take_doom() {
+            self.as_mut().short_of_memory(step)
+        } else {
+            step
+        };
         let took = worker.polled(started, delay);
         let cpu = self.cell.charge(took);
+        let desk = self.cell.account.group.desk();
+        desk.look_at_pressure(worker.now());
         worker.aged(cpu);
         match step {
             Step::Wait => Poll::Pending,
@@ -127,6 +135,29 @@ where
         }
     }
 
+    /// The poll asked for more memory than there was, and somebody has been chosen to end: perhaps this task's own
+    /// query. An output that is there already stays.
+    #[cold]
+    fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
+        let account = &self.cell.account;
+        account.group.core.kill_doomed();
+        let refused = mem::take_refusal();
+        match (&step, refused) {
+            (Step::End(_), _) => step,
+            (Step::Wait, _) if account.killed().is_some() => Step::End(self.as_mut().cancel()),
+            (Step::Wait, None) => step,
+            // Of no query: this task alone is to blame.
+            (Step::Wait, Some(shortfall)) => {
+                let cause = account.group.core.shortage(account, shortfall);
+                let error = match self.as_mut().drop_future() {
+                    None => JoinError::cancelled(self.cell.id, Some(cause)),
+                    Some(payload) => JoinError::panic(self.cell.id, payload),
+                };
+                Step::End(Err(error))
+            }
+        }
+    }
+
     /// The task waits. The first time, it is entered where abort, kill and shutdown can find it.
     #[inline]
     fn wait(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
@@ -156,12 +187,13 @@ where
         }
     }
 
-    /// Drops the future inside its context; the payload if its destructor panicked.
+    /// Drops the future inside its context; the payload if its destructor panicked. Destructors get the memory that
+    /// they ask for.
     fn drop_future(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
         let this = self.project();
         let mut future = this.future;
         context::in_task(this.scope, || {
-            catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
+            mem::lifted(|| catch_unwind(AssertUnwindSafe(|| future.set(None))).err())
         })
     }
 
@@ -208,11 +240,16 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    if size_of::<F>() > BOX_ABOVE {
-        spawn_sized(account, lease, Box::pin(future))
-    } else {
-        spawn_sized(account, lease, future)
-    }
+    let handle = {
+        let _owner = mem::enter(account.memory());
+        if size_of::<F>() > BOX_ABOVE {
+            spawn_sized(account, lease, Box::pin(future))
+        } else {
+            spawn_sized(account, lease, future)
+        }
+    };
+    account.look_at_memory();
+    handle
 }
 
 fn spawn_sized<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>

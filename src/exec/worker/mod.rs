@@ -23,6 +23,7 @@ use crate::exec::core::{Core, NOBODY, Seat};
 use crate::exec::group::Group;
 use crate::exec::tally::Tally;
 use crate::exec::task::Runnable;
+use crate::mem;
 use crate::sched::fair::Slice;
 use crate::sched::feedback::Turn;
 use crate::unit::Nanos;
@@ -149,6 +150,7 @@ impl Worker {
 
     /// Runs slices until nothing is ready or the quantum is over. Never blocks but in the tasks' own polls.
     pub fn run(&self) -> Exit {
+        let _serving = mem::serve(self.core.setup().park);
         context::in_worker(self, || self.run_slices())
     }
 

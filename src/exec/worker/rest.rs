@@ -5,6 +5,7 @@
 
 use super::{Exit, Worker};
 use crate::exec::join::Cause;
+use crate::mem;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::Waker;
 
@@ -49,6 +50,7 @@ impl Worker {
             self.awake();
             return false;
         }
+        mem::flush();
         seat.parks.store(seat.parks.load(Relaxed) + 1, Relaxed);
         true
     }

@@ -6,6 +6,7 @@
 use super::{Next, Worker};
 use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
+use crate::mem;
 use crate::sched::fair::{Slice, Slot};
 use crate::sched::{MAX_BATCH, batch, worth_a_wake};
 use crate::unit::Nanos;
@@ -16,6 +17,7 @@ impl Worker {
     /// Ends the running slice, if any, and begins the next one.
     pub(super) fn next_slice(&self) -> Next {
         let now = self.now.get();
+        mem::look_at_returns();
         if self.open_mail() && !self.serving.get() {
             self.line_up(now);
         }

@@ -21,6 +21,12 @@ impl Worker {
         self.seat.ending.load(Relaxed)
     }
 
+    /// Whether the running poll has used up what a slice is: reads the clock.
+    pub(in crate::exec) fn is_turn_over(&self) -> bool {
+        let ends = self.now.get().plus(self.core.setup().quantum);
+        self.is_cancelling() || self.seat.preempt.load(Relaxed) || self.core.clock().now() >= ends
+    }
+
     /// A poll that began at `started` is over: reads the clock. How long it took.
     #[inline]
     pub(in crate::exec) fn polled(&self, started: Nanos, delay: Nanos) -> Nanos {

@@ -33,6 +33,8 @@ pub struct Desk {
     /// Deadlines are counted from here, on tokio's clock.
     epoch: Instant,
     queue_timeout: AtomicU64,
+    /// Bytes of all reservations that are held.
+    reserved: AtomicU64,
     queue: Mutex<Queue>,
     spilling: Spilling,
 }
@@ -67,6 +69,7 @@ impl Desk {
             owner,
             epoch: Instant::now(),
             queue_timeout: AtomicU64::new(u64::MAX),
+            reserved: AtomicU64::new(0),
             queue: Mutex::default(),
             spilling: Spilling::default(),
         })
@@ -87,6 +90,11 @@ impl Desk {
         self.queue_timeout.store(timeout.0, Relaxed);
     }
 
+    /// Bytes of all reservations that are held.
+    pub fn reserved(&self) -> u64 {
+        self.reserved.load(Relaxed)
+    }
+
     /// Reservations that wait.
     pub fn waiting(&self) -> usize {
         self.queue.lock().waiting.len()
@@ -101,7 +109,10 @@ impl Desk {
             return Err(MemoryError::too_large(&self.name, largest));
         }
         let mut queue = self.queue.lock();
-        if queue.waiting.try_arrive(&mut Books, payer, Bytes(bytes)) {
+        if queue
+            .waiting
+            .try_arrive(&mut self.books(), payer, Bytes(bytes))
+        {
             return Ok(());
         }
         let waiting = queue.waiting.len();
@@ -121,9 +132,10 @@ impl Desk {
     ) -> Result<Option<(Ticket, Option<Instant>)>, MemoryError> {
         let deadline = self.now().plus(Nanos(self.queue_timeout.load(Relaxed)));
         let mut queue = self.queue.lock();
-        let arrival = queue
-            .waiting
-            .arrive(&mut Books, payer.clone(), Bytes(bytes), deadline);
+        let arrival =
+            queue
+                .waiting
+                .arrive(&mut self.books(), payer.clone(), Bytes(bytes), deadline);
         match arrival {
             Arrival::Given => Ok(None),
             Arrival::Waits(ticket) => {
@@ -139,7 +151,7 @@ impl Desk {
     /// Brings the queue up to date, and says what that means for one request.
     pub(super) fn look(&self, ticket: Ticket, waker: &Waker) -> Found {
         let mut queue = self.queue.lock();
-        let mut woken = queue.settle(self.now());
+        let mut woken = queue.settle(&mut self.books(), self.now());
         let is_first = queue.waiting.first().is_some_and(|first| first.0 == ticket);
         let ended = queue.seats.get_mut(&ticket).and_then(|seat| {
             if seat.end.is_none() {
@@ -171,9 +183,9 @@ impl Desk {
             .as_ref()
             .is_some_and(|seat| seat.end == Some(End::Given))
         {
-            release(payer, bytes);
+            self.release(payer, bytes);
         }
-        let woken = queue.settle(self.now());
+        let woken = queue.settle(&mut self.books(), self.now());
         drop(queue);
         woken.into_iter().for_each(Waker::wake);
     }
@@ -181,7 +193,7 @@ impl Desk {
     /// Gives bytes back that were reserved, to whoever waits first.
     pub(super) fn give_back(&self, payer: &Payer, bytes: u64) {
         if bytes > 0 {
-            release(payer, bytes);
+            self.release(payer, bytes);
             self.settle();
         }
     }
@@ -192,7 +204,7 @@ impl Desk {
         if queue.waiting.is_empty() {
             return;
         }
-        let woken = queue.settle(self.now());
+        let woken = queue.settle(&mut self.books(), self.now());
         drop(queue);
         woken.into_iter().for_each(Waker::wake);
     }
@@ -220,6 +232,15 @@ impl Desk {
         Some((queue.waiting.first_payer()?.clone(), bytes.0))
     }
 
+    fn release(&self, payer: &Payer, bytes: u64) {
+        promise::release(payer.owner().0, bytes);
+        self.reserved.fetch_sub(bytes, Relaxed);
+    }
+
+    fn books(&self) -> Books<'_> {
+        Books(&self.reserved)
+    }
+
     fn now(&self) -> Nanos {
         self.epoch.elapsed().into()
     }
@@ -227,11 +248,11 @@ impl Desk {
 
 impl Queue {
     /// Whom to wake, outside of the lock: those who were served or refused, and whoever is first now.
-    fn settle(&mut self, now: Nanos) -> Vec<Waker> {
+    fn settle(&mut self, books: &mut Books<'_>, now: Nanos) -> Vec<Waker> {
         let Queue { waiting, seats } = self;
         let before = waiting.first();
         let mut woken = Vec::new();
-        waiting.settle(&mut Books, now, |ticket, _, end| {
+        waiting.settle(books, now, |ticket, _, end| {
             if let Some(seat) = seats.get_mut(&ticket) {
                 seat.end = Some(end);
                 woken.extend(seat.waker.take());
@@ -257,10 +278,10 @@ impl fmt::Debug for Desk {
     }
 }
 
-/// The balances of the owners.
-struct Books;
+/// The balances of the owners, and the sum of all that they have reserved.
+struct Books<'a>(&'a AtomicU64);
 
-impl Account for Books {
+impl Account for Books<'_> {
     type Payer = Payer;
 
     fn largest(&self, payer: &Payer) -> Bytes {
@@ -271,11 +292,8 @@ impl Account for Books {
         let taken = payer.try_charge(bytes.0).is_ok();
         if taken {
             promise::make(payer.owner().0, bytes.0);
+            self.0.fetch_add(bytes.0, Relaxed);
         }
         taken
     }
-}
-
-fn release(payer: &Payer, bytes: u64) {
-    promise::release(payer.owner().0, bytes);
 }

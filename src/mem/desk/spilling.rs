@@ -6,11 +6,14 @@ use super::limits::nearest;
 use super::{Desk, Payer};
 use crate::mem::spill::{self, SpillId, Spillers};
 use crate::sync::Mutex;
-use crate::unit::Bytes;
+use crate::unit::{Bytes, Nanos};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Between two looks of busy workers at a group that stays above its threshold. A look is about a microsecond.
+const LOOK_AGAIN: Nanos = Nanos::from_micros(50);
 
 /// How a spiller is asked for so many bytes.
 pub type Ask = Arc<dyn Fn(u64) + Send + Sync>;
@@ -21,6 +24,12 @@ pub(super) struct Spilling {
     registered: Mutex<Registered>,
     /// Read at the end of every poll.
     any: AtomicBool,
+    /// Somebody was asked, and the group has not been seen below its threshold since.
+    asking: AtomicBool,
+    /// Bytes; 0 is off.
+    threshold: AtomicU64,
+    /// When it was looked at last, in ns of the worker's clock.
+    looked: AtomicU64,
     asks: AtomicU64,
 }
 
@@ -74,9 +83,20 @@ impl Desk {
         }
     }
 
+    /// Changes the bytes above which spillers are asked; none is off.
+    pub fn set_spill_threshold(&self, bytes: Option<u64>) {
+        let bytes = bytes.map_or(0, |bytes| bytes.max(1));
+        self.spilling.threshold.store(bytes, Relaxed);
+    }
+
+    fn threshold(&self) -> Option<u64> {
+        Some(self.spilling.threshold.load(Relaxed)).filter(|&bytes| bytes > 0)
+    }
+
     /// Whether the group is above its spill_mem_limit_threshold.
     pub fn should_spill(&self) -> bool {
-        self.owner().is_over_soft_limit()
+        let threshold = self.threshold();
+        threshold.is_some_and(|threshold| self.owner().used() > threshold)
     }
 
     /// Whether there is anybody to ask.
@@ -85,9 +105,39 @@ impl Desk {
         self.spilling.any.load(Relaxed)
     }
 
+    /// The end of a poll at `now`: asks spillers if the group is above its threshold. One load where nobody has
+    /// registered.
+    #[inline]
+    pub fn look_at_pressure(&self, now: Nanos) {
+        if self.has_spillers() {
+            self.press(now);
+        }
+    }
+
+    fn press(&self, now: Nanos) {
+        if !self.should_spill() {
+            self.relax();
+            return;
+        }
+        let last = self.spilling.looked.load(Relaxed);
+        let soon = last < now.0 && now.0 - last < LOOK_AGAIN.0;
+        if !soon {
+            self.spilling.looked.store(now.0, Relaxed);
+            self.ask_for_memory();
+        }
+    }
+
     /// How often a spiller was asked so far.
     pub fn asks(&self) -> u64 {
         self.spilling.asks.load(Relaxed)
+    }
+
+    /// The group is at or below its threshold: nothing is expected of anybody, unless a reservation waits.
+    fn relax(&self) {
+        let asking = &self.spilling.asking;
+        if asking.load(Relaxed) && self.waiting() == 0 && asking.swap(false, Relaxed) {
+            self.spilling.registered.lock().spillers.forget_asks();
+        }
     }
 
     /// Asks spillers if the group is above its threshold, or if a reservation waits. Nobody is asked while the
@@ -114,7 +164,10 @@ impl Desk {
                 .filter_map(|(id, bytes)| Some((asks.get(&id)?.1.clone(), bytes.0)))
                 .collect()
         };
-        self.spilling.asks.fetch_add(asked.len() as u64, Relaxed);
+        if !asked.is_empty() {
+            self.spilling.asks.fetch_add(asked.len() as u64, Relaxed);
+            self.spilling.asking.store(true, Relaxed);
+        }
         for (ask, bytes) in &asked {
             ask(*bytes);
         }
@@ -123,7 +176,7 @@ impl Desk {
 
     /// What the group is to come down to; none if spilling is off.
     fn target(&self) -> Option<u64> {
-        let threshold = self.owner().soft_limit()?;
+        let threshold = self.threshold()?;
         let used = self.owner().used();
         let below_threshold = if used > threshold {
             spill::target(Bytes(threshold)).0

@@ -200,7 +200,6 @@ impl Future for Reserving {
                 deadline,
                 timer: Timer::New,
             });
-            this.desk.ask_for_memory();
         }
         loop {
             let Some(wait) = &mut this.wait else {
@@ -215,8 +214,13 @@ impl Future for Reserving {
                         end => Err(this.desk.refusal(&this.payer, this.bytes, end, since)),
                     });
                 }
-                // The look is repeated when the timer has run off.
-                Found::Waits { is_first } => ready!(wait.poll_timer(is_first, cx)),
+                Found::Waits { is_first } => {
+                    if is_first {
+                        this.desk.ask_for_memory();
+                    }
+                    // Then the look is repeated.
+                    ready!(wait.poll_timer(is_first, cx));
+                }
             }
         }
     }
