@@ -28,6 +28,19 @@ fn admit(governor: &Governor, user: &str) -> Query {
     governor.try_admit(&Attributes::new().user(user)).unwrap()
 }
 
+/// Waits until a query uses less than 4 KiB: the worker keeps some credit until the end of its quantum.
+fn emptied(query: &Query) {
+    let since = std::time::Instant::now();
+    while query.usage().memory >= 4 * KIB as u64 {
+        assert!(
+            since.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            query.usage()
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// The scope, the limit and what was asked, of a task that ended for want of memory.
 fn shortage<T: std::fmt::Debug>(ended: Result<T, JoinError>) -> (MemoryScope, u64, u64) {
     let error = ended.expect_err("it had its memory");
@@ -70,11 +83,10 @@ fn what_a_task_allocates_is_its_querys_until_it_is_freed_by_whomever() {
             kept
         }))
         .unwrap();
-    let left = query.usage().memory;
-    assert!(left < 4 * KIB as u64, "{left}");
+    emptied(&query);
     assert!(heir.usage().memory >= MIB as u64);
     drop(kept);
-    assert!(heir.usage().memory < 4 * KIB as u64);
+    emptied(&heir);
     assert!(heir.usage().memory_peak >= MIB as u64);
 }
 
@@ -89,7 +101,7 @@ fn polls_inside_polls_and_panics_leave_the_owner_as_it_was() {
         std::panic::resume_unwind(Box::new(7));
     }));
     assert!(panicked.unwrap_err().is_panic());
-    assert!(inner.usage().memory < 4 * KIB as u64, "{:?}", inner.usage());
+    emptied(&inner);
     // A spawn's future is its own query's from the beginning, also if it is spawned from another's task.
     let spawner = inner.clone();
     let handle = runtime
@@ -108,10 +120,10 @@ fn polls_inside_polls_and_panics_leave_the_owner_as_it_was() {
         "{:?}",
         inner.usage()
     );
-    assert!(outer.usage().memory < 4 * KIB as u64, "{:?}", outer.usage());
+    emptied(&outer);
     handle.abort();
     assert!(runtime.block_on(handle).unwrap_err().is_cancelled());
-    assert!(inner.usage().memory < 4 * KIB as u64, "{:?}", inner.usage());
+    emptied(&inner);
 }
 
 /// Collects small blocks until it is killed.
@@ -144,7 +156,7 @@ fn a_query_that_asks_for_too_much_is_killed_and_gives_all_of_it_back() {
         query.usage().memory_peak <= 24 * MIB as u64,
         "within the grace"
     );
-    assert!(query.usage().memory < 4 * KIB as u64, "{:?}", query.usage());
+    emptied(&query);
     // The next query of the group has all of its memory.
     let next = admit(&governor, "small");
     runtime
@@ -160,7 +172,7 @@ fn what_one_query_takes_beyond_the_limit_is_what_its_running_polls_allocate() {
     for (block, per_poll) in [(64, 100), (1024, 50), (4096, 200), (100 * KIB, 3)] {
         let query = admit(&governor, "small");
         let ended = runtime.block_on(query.run(async move {
-            let mut hoard = Vec::with_capacity(700_000);
+            let mut hoard = Vec::with_capacity(200_000);
             loop {
                 for _ in 0..per_poll {
                     hoard.push(bytes(block));
@@ -346,7 +358,7 @@ fn while_it_is_dropped_and_while_it_panics_nothing_is_refused() {
         std::panic::resume_unwind(Box::new(1));
     }));
     assert!(ended.unwrap_err().is_panic());
-    assert!(unwinding.usage().memory < 4 * KIB as u64);
+    emptied(&unwinding);
 }
 
 #[test]

@@ -63,6 +63,10 @@ impl Account {
         let account = Arc::new(Account::new(group, query, shards));
         // The cell is empty until here, so this cannot fail.
         let _ = account.listed.set(account.group.core.list(&account));
+        // After it is listed: a group that is frozen meanwhile kills it, or it sees that the group is.
+        if let Some(cause) = account.group.frozen() {
+            account.kill(cause.clone());
+        }
         account
     }
 

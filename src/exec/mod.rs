@@ -12,6 +12,7 @@
 //! permit is. What it decides, it asks [`sched`](crate::sched).
 
 pub mod account;
+mod alarm;
 pub mod context;
 pub mod core;
 mod ending;

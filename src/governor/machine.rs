@@ -12,6 +12,11 @@ pub(super) fn workers(runtime: &Handle) -> usize {
     }
 }
 
+/// The CPUs that the process may use.
+pub(super) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// CPU time of the whole process so far.
 pub(super) fn process_cpu() -> crate::unit::Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

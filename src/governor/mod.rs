@@ -17,6 +17,7 @@ mod observe;
 mod routing;
 mod shutdown;
 mod spawn;
+mod views;
 
 pub use builder::{Builder, Host};
 pub use error::Error;
@@ -26,6 +27,7 @@ pub use spawn::{EnterGuard, spawn};
 use crate::admission::Gate;
 use crate::catalog::Catalog;
 use crate::exec::core::Core;
+use crate::exec::host::{Crew, Entrance};
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
 use crate::mem::pressure::Probe;
@@ -42,7 +44,6 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 /// One instance of the system in a process: catalog, classifier, admission, executor, accounts.
@@ -77,9 +78,8 @@ struct Inner {
     core: Arc<Core>,
     /// How much memory is in use, by all that there is to ask.
     pressure: Arc<Probe>,
-    drivers: tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
-    /// Where the host does its own work.
-    runtime: Handle,
+    crew: tokio::sync::Mutex<Crew>,
+    entrance: Entrance,
     background: Mutex<Vec<AbortHandle>>,
     queries: Mutex<BTreeMap<QueryId, WeakQuery>>,
     /// Dropped groups that may still have queries or tasks.
@@ -102,8 +102,7 @@ impl Governor {
         catalog: Catalog,
         core: Arc<Core>,
         pressure: Arc<Probe>,
-        runtime: Handle,
-        drivers: Vec<tokio::task::JoinHandle<()>>,
+        (crew, entrance): (Crew, Entrance),
         allow_override: AllowOverride,
     ) -> Governor {
         let gate = Gate::new();
@@ -116,8 +115,8 @@ impl Governor {
                 gate,
                 core,
                 pressure,
-                drivers: tokio::sync::Mutex::new(drivers),
-                runtime,
+                crew: tokio::sync::Mutex::new(crew),
+                entrance,
                 background: Mutex::default(),
                 queries: Mutex::default(),
                 dropped: Mutex::default(),

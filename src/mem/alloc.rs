@@ -1,4 +1,5 @@
-//! [`GroupAlloc`]: a global allocator that knows whose every block is. The crate's one unsafe file.
+//! [`GroupAlloc`]: a global allocator that knows whose every block is. The crate's one unsafe room:
+//! this file and its two parts.
 //!
 //! Mechanism; any thread: no lock, no log, no panic, and no allocation but of pages for tags. It adds to the
 //! allocator inside (the *inner* one) a tag per block, the 16-bit number of its owner:
@@ -10,7 +11,7 @@
 //!
 //! What makes this sound, cited below by number:
 //!
-//! 1. *One shape per size.* [`inner_size`] depends on the caller's size alone, and `GlobalAlloc`'s contract gives
+//! 1. *One shape per size.* `inner_size` depends on the caller's size alone, and `GlobalAlloc`'s contract gives
 //!    the same size to the end of a block as to its beginning. So every block goes back to the inner allocator
 //!    with the layout that it came with.
 //! 2. *The tag is inside.* A footer takes two bytes that were asked for in addition. A block without one has at
@@ -25,11 +26,20 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(feature = "mimalloc")]
+mod inner;
+mod tag;
+
+#[cfg(feature = "mimalloc")]
+pub use inner::Mimalloc;
+
 use super::local;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
-use std::sync::atomic::{
-    AtomicPtr, AtomicU16, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
+use std::sync::atomic::{AtomicU16, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use tag::{
+    FOOTER_MOST, LEAF, LEAF_BITS, LEAVES, incoming, inner_layout, inner_size, outgoing, owner_of,
+    place_of,
 };
 
 /// A `#[global_allocator]` over another allocator that knows whose every block is.
@@ -78,136 +88,6 @@ impl<A> GroupAlloc<A> {
     pub const fn over(inner: A) -> GroupAlloc<A> {
         GroupAlloc { inner }
     }
-}
-
-// ---- the shape of a block -----------------------------------------------------------------------------------
-
-/// Whether tags can be behind the block: inline assembler is there to hide them. `--cfg quotient_side_table` puts
-/// all of them in the table.
-const FOOTERS: bool = cfg!(all(
-    not(quotient_side_table),
-    any(
-        target_arch = "x86_64",
-        target_arch = "x86",
-        target_arch = "aarch64",
-        target_arch = "arm",
-        target_arch = "riscv32",
-        target_arch = "riscv64",
-        target_arch = "loongarch64",
-        target_arch = "s390x",
-    )
-));
-const TAG: usize = size_of::<u16>();
-/// The largest block with a footer: with it, it is still small for the common allocators (1024 bytes).
-const FOOTER_MOST: usize = if FOOTERS { 1022 } else { 0 };
-/// Addresses that share a place in the table; no block without a footer is smaller.
-const GRANULE_BITS: u32 = if FOOTERS { 10 } else { 4 };
-
-/// What is asked of the inner allocator for a block of `size`: invariants 1 and 2.
-#[inline(always)]
-const fn inner_size(size: usize) -> usize {
-    if size <= FOOTER_MOST {
-        size + TAG
-    } else if size < 1 << GRANULE_BITS {
-        1 << GRANULE_BITS
-    } else {
-        size
-    }
-}
-
-/// # Safety
-///
-/// `layout` is a valid one.
-#[inline(always)]
-unsafe fn inner_layout(layout: Layout) -> Layout {
-    // SAFETY: the alignment is a layout's, so a power of two. A size that grows, grows to 1024 at most. Rounded up
-    // to an alignment of up to 1024, that is 1024; rounded up to a larger one, it is that alignment, as the size
-    // before was, which is a valid layout's (its size is not 0).
-    unsafe { Layout::from_size_align_unchecked(inner_size(layout.size()), layout.align()) }
-}
-
-// ---- what the compiler must not know (invariant 4) ----------------------------------------------------------
-
-/// A block that comes in: its tag may be read.
-#[inline(always)]
-#[expect(
-    clippy::pointers_in_nomem_asm_block,
-    reason = "there is no instruction in it that could use the pointer"
-)]
-fn incoming(block: *mut u8) -> *mut u8 {
-    #[cfg(any(
-        target_arch = "x86_64",
-        target_arch = "x86",
-        target_arch = "aarch64",
-        target_arch = "arm",
-        target_arch = "riscv32",
-        target_arch = "riscv64",
-        target_arch = "loongarch64",
-        target_arch = "s390x",
-    ))]
-    let block = {
-        let mut hidden = block;
-        // SAFETY: no instruction at all; the register keeps its value.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) hidden, options(pure, nomem, nostack, preserves_flags));
-        }
-        hidden
-    };
-    block
-}
-
-/// A block that goes out: its tag may be read by others from now on, so it must be there.
-#[inline(always)]
-fn outgoing(block: *mut u8) -> *mut u8 {
-    #[cfg(any(
-        target_arch = "x86_64",
-        target_arch = "x86",
-        target_arch = "aarch64",
-        target_arch = "arm",
-        target_arch = "riscv32",
-        target_arch = "riscv64",
-        target_arch = "loongarch64",
-        target_arch = "s390x",
-    ))]
-    let block = {
-        let mut hidden = block;
-        // SAFETY: no instruction at all; the register keeps its value. For the compiler it reads memory.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) hidden, options(pure, readonly, nostack, preserves_flags));
-        }
-        hidden
-    };
-    block
-}
-
-// ---- the table of tags --------------------------------------------------------------------------------------
-
-/// What a leaf of the table covers: 64 MiB of addresses. With one tag per KiB it is 128 KiB, allocated when the
-/// first block of that range is.
-const LEAF_BITS: u32 = 26;
-const LEAF_TAGS: usize = 1 << (LEAF_BITS - GRANULE_BITS);
-/// User space of today's 64-bit machines. Blocks beyond, should there ever be one, are the process's.
-const ADDRESS_BITS: u32 = if usize::BITS == 64 { 48 } else { 32 };
-
-static LEAVES: [AtomicPtr<AtomicU16>; 1 << (ADDRESS_BITS - LEAF_BITS)] =
-    [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - LEAF_BITS)];
-
-const LEAF: Layout = match Layout::array::<AtomicU16>(LEAF_TAGS) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a leaf is larger than the address space"),
-};
-
-/// A block's place in the table, if its leaf is there.
-#[inline]
-fn place_of(block: *mut u8) -> Option<&'static AtomicU16> {
-    let address = block.addr();
-    let leaf = LEAVES.get(address >> LEAF_BITS)?.load(Acquire);
-    if leaf.is_null() {
-        return None;
-    }
-    // SAFETY: a leaf that was published is `LEAF_TAGS` zeroed, hence initialised, atomics that are never freed;
-    // the index is taken modulo that number.
-    Some(unsafe { &*leaf.add(address >> GRANULE_BITS & (LEAF_TAGS - 1)) })
 }
 
 // ---- the allocator ------------------------------------------------------------------------------------------
@@ -274,21 +154,6 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         }
         outgoing(block)
     }
-}
-
-/// The owner of a block of ours.
-///
-/// # Safety
-///
-/// `block` is a live block of `size` bytes that [`GroupAlloc::tag`] handed out, passed through [`incoming`].
-#[inline(always)]
-unsafe fn owner_of(block: *mut u8, size: usize) -> u16 {
-    if size <= FOOTER_MOST {
-        // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
-        return unsafe { block.add(size).cast::<u16>().read_unaligned() };
-    }
-    // A block that was tagged has a place, unless it lies where there is no table.
-    place_of(block).map_or(0, |place| place.load(Relaxed))
 }
 
 #[cold]
@@ -378,72 +243,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
                 if grows { old_size } else { old_size - new_size } as u64,
             );
             new
-        }
-    }
-}
-
-// ---- mimalloc -----------------------------------------------------------------------------------------------
-
-/// mimalloc, called by its plain entry points where their alignment will do: the aligned ones, which the `mimalloc`
-/// crate always calls, miss the fast path for some sizes.
-#[cfg(feature = "mimalloc")]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mimalloc;
-
-#[cfg(feature = "mimalloc")]
-impl Mimalloc {
-    /// Whether mimalloc aligns a block of that layout by itself: to 16 bytes from that size on, to 8 below.
-    #[inline(always)]
-    const fn is_natural(layout: Layout, size: usize) -> bool {
-        layout.align() <= 8 || (layout.align() <= 16 && size >= 16)
-    }
-}
-
-// SAFETY: mimalloc is an allocator with malloc's contract: blocks are disjoint, of at least the size asked for, null
-// if there is none, and it does not unwind. `mi_free` and `mi_realloc*` take blocks from any of its entry points.
-#[cfg(feature = "mimalloc")]
-unsafe impl GlobalAlloc for Mimalloc {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let size = layout.size();
-        // SAFETY: any size is allowed, and any alignment that is a power of two.
-        unsafe {
-            if Mimalloc::is_natural(layout, size) {
-                libmimalloc_sys::mi_malloc(size).cast()
-            } else {
-                libmimalloc_sys::mi_malloc_aligned(size, layout.align()).cast()
-            }
-        }
-    }
-
-    #[inline]
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let size = layout.size();
-        // SAFETY: as in `alloc`.
-        unsafe {
-            if Mimalloc::is_natural(layout, size) {
-                libmimalloc_sys::mi_zalloc(size).cast()
-            } else {
-                libmimalloc_sys::mi_zalloc_aligned(size, layout.align()).cast()
-            }
-        }
-    }
-
-    #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
-        // SAFETY: the caller's block is one of mimalloc's.
-        unsafe { libmimalloc_sys::mi_free(block.cast()) }
-    }
-
-    #[inline]
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's block is one of mimalloc's, and sizes and alignments are as in `alloc`.
-        unsafe {
-            if Mimalloc::is_natural(layout, new_size) {
-                libmimalloc_sys::mi_realloc(block.cast(), new_size).cast()
-            } else {
-                libmimalloc_sys::mi_realloc_aligned(block.cast(), new_size, layout.align()).cast()
-            }
         }
     }
 }

@@ -6,7 +6,8 @@
 use super::local::Local;
 use super::rules::{self, MemoryOverrun, Request, Ruling};
 use super::shortfall::{MemoryScope, Shortfall};
-use super::slot::{self, Rank, Slot, Tenure, slot};
+use super::slot::{self, Rank, Slot, slot};
+use super::tenure::{self, Tenure};
 
 /// What the allocator does with the request.
 pub(super) enum Decree {
@@ -127,7 +128,7 @@ impl Case<'_> {
         if slot(victim.number).is_doomed() {
             return;
         }
-        slot::record(victim.number, self.shortfall);
+        tenure::record(victim.number, self.shortfall);
         if victim.doom() {
             slot(self.at).set_pending(victim);
         }

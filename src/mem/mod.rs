@@ -35,6 +35,7 @@ mod serve;
 mod shortfall;
 mod slot;
 pub mod spill;
+mod tenure;
 pub mod waiting;
 
 /// The atomics of [`life`], which is compiled a second time over loom's to be model-checked.

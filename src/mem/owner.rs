@@ -7,6 +7,7 @@ use super::local;
 use super::rules::MemoryOverrun;
 use super::shortfall::{MemoryScope, Shortfall};
 use super::slot::{self, Rank, SHARED, slot};
+use super::tenure::{self, Tenure};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -154,16 +155,12 @@ impl OwnerHandle {
                 slot::try_charge(self.owner, bytes)
             }
         };
-        refused.map_err(|at| Shortfall {
-            scope: match slot(at).rank() {
-                Rank::Query => MemoryScope::Query,
-                Rank::Group => MemoryScope::Group,
-                Rank::Governor | Rank::Process => MemoryScope::Governor,
-            },
-            limit: slot(at).limit().unwrap_or(u64::MAX),
-            used: slot(at).used(),
-            asked: bytes,
-        })
+        refused.map_err(|at| shortfall(at, bytes))
+    }
+
+    /// Its limit and what is used of it, as a request of 0 bytes sees them.
+    pub(crate) fn state(&self) -> Shortfall {
+        shortfall(self.owner, 0)
     }
 
     /// Charges `bytes`, limits or not.
@@ -184,7 +181,7 @@ impl OwnerHandle {
 
     /// The request that doomed it.
     pub fn doom(&self) -> Option<Shortfall> {
-        self.is_doomed().then(|| slot::recorded(self.owner))
+        self.is_doomed().then(|| tenure::recorded(self.owner))
     }
 
     /// Dooms it for `shortfall`, as a request that does not fit would. True if it was not doomed before.
@@ -192,8 +189,21 @@ impl OwnerHandle {
         if !self.own || self.is_doomed() {
             return false;
         }
-        slot::record(self.owner, shortfall);
-        slot::Tenure::of(self.owner).doom()
+        tenure::record(self.owner, shortfall);
+        Tenure::of(self.owner).doom()
+    }
+}
+
+fn shortfall(at: u16, asked: u64) -> Shortfall {
+    Shortfall {
+        scope: match slot(at).rank() {
+            Rank::Query => MemoryScope::Query,
+            Rank::Group => MemoryScope::Group,
+            Rank::Governor | Rank::Process => MemoryScope::Governor,
+        },
+        limit: slot(at).limit().unwrap_or(u64::MAX),
+        used: slot(at).used(),
+        asked,
     }
 }
 

@@ -11,10 +11,7 @@
 
 use super::life::Life;
 use super::rules::MemoryOverrun;
-use super::shortfall::{MemoryScope, Shortfall};
-use std::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst,
-};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// How many owners there can be at once in a process.
 pub(super) const SLOTS: usize = 1 << 16;
@@ -41,38 +38,22 @@ pub(super) struct Slot {
     /// Furthest beyond the limit so far.
     overshoot: AtomicU64,
     /// The query below it that was doomed last, as a [`Tenure`]: its memory is about to come back.
-    pending: AtomicU64,
+    pub(super) pending: AtomicU64,
     /// Bytes above which [`Slot::room`] shrinks the chunks, without refusing anything. 0 is none.
     soft: AtomicU64,
     weight: AtomicU32,
     /// Counts who had the slot.
-    tenant: AtomicU32,
+    pub(super) tenant: AtomicU32,
     /// The tenant that must end.
-    doomed: AtomicU32,
+    pub(super) doomed: AtomicU32,
     parent: AtomicU16,
     /// Its rank; above, the action of [`MemoryOverrun`]; above, whether a thread of it is parked for good.
     traits: AtomicU16,
 }
 
-/// A slot in the hands of one tenant: a number that outlives it and then means nobody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tenure {
-    pub(super) number: u16,
-    tenant: u32,
-}
-
 const _: () = assert!(size_of::<Slot>() == 64);
 
-/// Why a query was doomed; beside the table, since only few slots ever need it.
-struct Record {
-    limit: AtomicU64,
-    used: AtomicU64,
-    asked: AtomicU64,
-    scope: AtomicU8,
-}
-
 static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
-static RECORDS: [Record; SLOTS] = [const { Record::new() }; SLOTS];
 /// One bit per slot that is in use. The lowest of each word stays unused; see invariant 3.
 static TAKEN: [AtomicU64; SLOTS / 64] = [const { AtomicU64::new(0) }; SLOTS / 64];
 /// One more than the highest slot ever in use.
@@ -110,6 +91,7 @@ impl Slot {
         self.overshoot.load(Relaxed)
     }
 
+    #[inline]
     pub(super) fn limit(&self) -> Option<u64> {
         Some(self.limit.load(Relaxed)).filter(|&limit| limit > 0)
     }
@@ -180,76 +162,29 @@ impl Slot {
         doomed != 0 && doomed == self.tenant.load(Relaxed)
     }
 
-    fn charged(&self, used: u64) {
+    fn note_peak(&self, used: u64) {
         if used > self.peak.load(Relaxed) {
             self.peak.fetch_max(used, Relaxed);
         }
     }
 
-    fn try_add(&self, bytes: u64) -> Result<(), u64> {
-        let used = match self.limit.load(Relaxed) {
-            0 => self.life.add(bytes),
-            limit => self.life.try_add(bytes, limit)?,
-        };
-        self.charged(used);
-        Ok(())
+    fn try_add(&self, bytes: u64) -> bool {
+        match self.limit.load(Relaxed) {
+            0 => {
+                self.life.add(bytes);
+                true
+            }
+            limit => self.life.try_add(bytes, limit).is_ok(),
+        }
     }
 
     fn add(&self, bytes: u64) {
         let used = self.life.add(bytes);
-        self.charged(used);
+        self.note_peak(used);
         let over = used.saturating_sub(self.limit().unwrap_or(u64::MAX));
         if over > self.overshoot.load(Relaxed) {
             self.overshoot.fetch_max(over, Relaxed);
         }
-    }
-}
-
-impl Record {
-    const fn new() -> Record {
-        Record {
-            limit: AtomicU64::new(0),
-            used: AtomicU64::new(0),
-            asked: AtomicU64::new(0),
-            scope: AtomicU8::new(0),
-        }
-    }
-}
-
-impl Tenure {
-    pub(super) fn of(number: u16) -> Tenure {
-        Tenure {
-            number,
-            tenant: slot(number).tenant.load(Relaxed),
-        }
-    }
-
-    /// The slot, while this tenant has it.
-    pub(super) fn slot(self) -> Option<&'static Slot> {
-        let slot = slot(self.number);
-        let same = slot.life.is_live() && slot.tenant.load(Relaxed) == self.tenant;
-        same.then_some(slot)
-    }
-
-    /// Marks the tenant, and no later one. True if it was not marked before.
-    pub(super) fn doom(self) -> bool {
-        slot(self.number).doomed.swap(self.tenant, SeqCst) != self.tenant
-    }
-}
-
-impl Slot {
-    /// The query below it that was doomed last.
-    pub(super) fn pending(&self) -> Tenure {
-        let packed = self.pending.load(Relaxed);
-        Tenure {
-            number: packed as u16,
-            tenant: (packed >> 16) as u32,
-        }
-    }
-
-    pub(super) fn set_pending(&self, victim: Tenure) {
-        let packed = u64::from(victim.tenant) << 16 | u64::from(victim.number);
-        self.pending.store(packed, Relaxed);
     }
 }
 
@@ -316,11 +251,30 @@ pub(super) fn close(number: u16) {
 }
 
 /// Charges an owner and all above it, or nobody: then which slot refused.
+///
+/// Looks before it charges: what is far too much is never charged to those below the one that refuses, where others
+/// would see it for a moment and judge by it.
 pub(super) fn try_charge(owner: u16, bytes: u64) -> Result<(), u16> {
+    if bytes > super::life::MOST {
+        return Err(owner);
+    }
+    walk(owner, |slot| match slot.limit() {
+        Some(limit) => slot.used().saturating_add(bytes) <= limit,
+        None => true,
+    })?;
+    walk(owner, |slot| slot.try_add(bytes)).inspect_err(|&at| take_off(owner, at, bytes))?;
+    walk(owner, |slot| {
+        slot.note_peak(slot.used());
+        true
+    })
+}
+
+/// From an owner to the process, as long as `f` says so; else where it did not.
+#[inline]
+fn walk(owner: u16, f: impl Fn(&Slot) -> bool) -> Result<(), u16> {
     let mut at = owner;
     loop {
-        if bytes > super::life::MOST || slot(at).try_add(bytes).is_err() {
-            take_off(owner, at, bytes);
+        if !f(slot(at)) {
             return Err(at);
         }
         if at == 0 {
@@ -374,24 +328,4 @@ pub(super) fn room(owner: u16) -> u64 {
         at = slot.parent();
     }
     room
-}
-
-/// Says why the query of a slot is doomed, before it is marked.
-pub(super) fn record(number: u16, shortfall: Shortfall) {
-    let record = &RECORDS[usize::from(number)];
-    record.limit.store(shortfall.limit, Relaxed);
-    record.used.store(shortfall.used, Relaxed);
-    record.asked.store(shortfall.asked, Relaxed);
-    record.scope.store(shortfall.scope as u8, SeqCst);
-}
-
-/// Why it is doomed.
-pub(super) fn recorded(number: u16) -> Shortfall {
-    let record = &RECORDS[usize::from(number)];
-    Shortfall {
-        scope: MemoryScope::from_number(record.scope.load(SeqCst)),
-        limit: record.limit.load(Relaxed),
-        used: record.used.load(Relaxed),
-        asked: record.asked.load(Relaxed),
-    }
 }

@@ -3,7 +3,9 @@
 //! Mechanism; any thread. The scheduler's lock is taken once per slice (100 µs of work) and when an idle
 //! group gets its first task; nothing global is touched per poll.
 
+mod groups;
 mod inbox;
+mod memory;
 mod report;
 mod seat;
 
@@ -12,6 +14,7 @@ pub(super) use seat::Seat;
 
 use crate::clock::Clock;
 use crate::exec::account::Account;
+use crate::exec::alarm::Alarm;
 use crate::exec::context;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
@@ -24,11 +27,11 @@ use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
 use crate::sched::trace::{Recorder, Trace};
-use crate::unit::{Nanos, Weight};
+use crate::unit::Nanos;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use slab::Slab;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
 /// How the executor is set up.
@@ -71,8 +74,14 @@ pub struct Core {
     graves: Mutex<Vec<Slot>>,
     ending: Ending,
     watchdog: Arc<Watchdog>,
+    alarm: Alarm,
+    /// When the next quota opens; a mirror of what the lock protects.
+    next_refill: AtomicU64,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
+    /// Workers whose thread is parked for good, and how many of them have been attended to.
+    pub(super) lost: AtomicUsize,
+    attended: AtomicUsize,
 }
 
 /// What the scheduler's lock protects.
@@ -118,9 +127,15 @@ impl Core {
             graves: Mutex::default(),
             ending: Ending::new(),
             watchdog,
+            alarm: Alarm::default(),
+            next_refill: AtomicU64::new(u64::MAX),
             manned: AtomicUsize::new(workers),
+            lost: AtomicUsize::new(0),
+            attended: AtomicUsize::new(0),
         });
-        if core.config.watchdog && workers > 1 {
+        core.alarm.attach(Arc::downgrade(&core));
+        // Also one worker can be lost.
+        if core.config.watchdog && (workers > 1 || core.config.park.is_some()) {
             core.watchdog.start(Arc::downgrade(&core));
         }
         let workers = rings
@@ -153,31 +168,6 @@ impl Core {
         &self.seats[worker]
     }
 
-    pub(super) fn add_group(&self, group: Weak<Group>, weight: Weight) -> Slot {
-        let mut sched = self.sched.lock();
-        for slot in self.graves.lock().drain(..) {
-            sched.fair.dequeue(slot);
-            sched.fair.remove(slot);
-        }
-        let slot = sched.fair.add(weight);
-        sched.ledger.open(slot);
-        let index = slot.0 as usize;
-        if index >= sched.groups.len() {
-            sched.groups.resize_with(index + 1, Weak::new);
-        }
-        sched.groups[index] = group;
-        slot
-    }
-
-    /// A group is gone. May be called with any lock of ours held but this one's own.
-    pub(super) fn bury(&self, slot: Slot) {
-        self.graves.lock().push(slot);
-    }
-
-    pub(super) fn set_weight(&self, slot: Slot, weight: Weight) {
-        self.sched.lock().fair.set_weight(slot, weight);
-    }
-
     pub(super) fn list(&self, account: &Arc<Account>) -> usize {
         self.accounts.lock().insert(Arc::downgrade(account))
     }
@@ -186,59 +176,12 @@ impl Core {
         let _ = self.accounts.lock().try_remove(place);
     }
 
-    /// Whose the memory of all its groups is.
-    pub fn memory(&self) -> &Arc<OwnerHandle> {
-        &self.config.memory
-    }
-
-    /// Kills the accounts that requests for memory have doomed: the allocator can only mark them.
-    #[cold]
-    pub(super) fn kill_doomed(&self) {
-        for account in self.accounts() {
-            if account.killed().is_none()
-                && let Some(shortfall) = account.memory().doom()
-            {
-                account.kill(self.shortage(&account, shortfall));
-            }
-        }
-    }
-
-    /// What a task is told that ends for want of memory.
-    pub(super) fn shortage(&self, account: &Account, shortfall: Shortfall) -> Cause {
-        (self.config.shortage)(account, shortfall)
-    }
-
     fn accounts(&self) -> Vec<Arc<Account>> {
         let accounts = self.accounts.lock();
         accounts
             .iter()
             .filter_map(|(_, account)| account.upgrade())
             .collect()
-    }
-
-    /// A group got its first ready task: it enters the level-1 queue, and may make a worker give way.
-    pub(super) fn activate(&self, slot: Slot) {
-        let now = self.clock().now();
-        let mut sched = self.sched.lock();
-        if sched.fair.working_groups().next().is_none() {
-            sched.ledger.skip(now);
-        }
-        let all_busy = !self.sleepers.any();
-        let victim = sched.fair.wake(slot, now, all_busy);
-        self.publish(&sched);
-        drop(sched);
-        if let Some(worker) = victim {
-            self.seats[worker].preempt.store(true, Relaxed);
-        }
-    }
-
-    /// Mirrors the length of the level-1 queue; the caller holds the lock.
-    pub(super) fn publish(&self, sched: &Sched) {
-        self.queued_groups.store(sched.fair.queued_groups(), SeqCst);
-    }
-
-    pub(super) fn queued_groups(&self) -> usize {
-        self.queued_groups.load(SeqCst)
     }
 
     /// Wakes a sleeping worker, unless one is on its way already.
@@ -412,6 +355,7 @@ impl Core {
         let last = self.manned.fetch_sub(1, SeqCst) == 1;
         if last {
             self.watchdog.dismiss();
+            self.alarm.dismiss();
         }
         last
     }
@@ -425,5 +369,6 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.watchdog.dismiss();
+        self.alarm.dismiss();
     }
 }

@@ -6,15 +6,15 @@ use super::inbox::Inbox;
 use crate::clock::Clock;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::stats::WorkerUsage;
-use crate::exec::task::Runnable;
+use crate::exec::task::{Runnable, Task};
 use crate::exec::watchdog::Watchdog;
 use crate::unit::Nanos;
 use crossbeam_deque::Stealer;
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use futures::task::AtomicWaker;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// What others see of a worker.
 pub(in crate::exec) struct Seat {
@@ -36,6 +36,8 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) preempt: AtomicBool,
     /// Everything is being ended. Read at every poll, hence in the worker's own seat.
     pub(in crate::exec) ending: AtomicBool,
+    /// The task in whose poll its thread was parked for good: the worker is lost.
+    pub(in crate::exec) lost_in: OnceLock<Arc<Task>>,
     pub(in crate::exec) waker: AtomicWaker,
     pub(in crate::exec) busy: AtomicU64,
     pub(in crate::exec) parks: AtomicU64,
@@ -68,6 +70,7 @@ impl Seat {
             poll_start: AtomicU64::new(0),
             preempt: AtomicBool::new(false),
             ending: AtomicBool::new(false),
+            lost_in: OnceLock::new(),
             waker: AtomicWaker::new(),
             busy: AtomicU64::new(0),
             parks: AtomicU64::new(0),
@@ -136,8 +139,15 @@ impl Seat {
 
     /// Whether its poll has gone on for so long that others should not wait for its end.
     pub(in crate::exec) fn is_in_a_long_poll(&self, now: Nanos) -> bool {
-        let start = self.poll_start.load(Relaxed);
-        start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+        self.polls_since(now) > LIFO_STUCK
+    }
+
+    /// How long the running poll has gone on; zero if none runs.
+    pub(in crate::exec) fn polls_since(&self, now: Nanos) -> Nanos {
+        match self.poll_start.load(Relaxed) {
+            0 => Nanos::ZERO,
+            start => now.since(Nanos(start)),
+        }
     }
 
     /// Whether its mail waits for a poll that has gone on for long, or for a host that is kept from driving it.

@@ -8,10 +8,8 @@
 use crate::exec::join::Cause;
 use crate::exec::worker::{Exit, Worker};
 use std::future::{Future, poll_fn};
-use std::panic::catch_unwind;
 use std::pin::pin;
 use std::task::{Context, Poll};
-use std::thread;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -71,18 +69,4 @@ impl Drop for Driver {
             self.worker.abandon(&self.abandoned);
         }
     }
-}
-
-/// Parks a thread of the runtime from inside a poll, for good. tokio goes on with another one: what is parked is not
-/// a worker of its any more.
-pub fn park_for_good() {
-    let parked = catch_unwind(|| {
-        tokio::task::block_in_place(|| {
-            loop {
-                thread::park();
-            }
-        })
-    });
-    // Not a thread of a multi-thread runtime, after all. The caller parks it as it is.
-    drop(parked);
 }

@@ -17,6 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
+impl Task {
+    /// Its future will never be polled or dropped any more: the handle is told why.
+    pub(in crate::exec) fn fail(&self, cause: Cause) {
+        let error = JoinError::cancelled(self.id, Some(cause));
+        self.slot.fail(&self.flags, &self.account, error);
+    }
+}
+
 /// What a queue needs to know of a task.
 pub(in crate::exec) struct Meta {
     /// The stream that it belongs to, as a number that compares in one step.
@@ -52,8 +60,11 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     slot: S,
 }
 
-/// Marks what may be the untyped end of a cell.
-pub(in crate::exec) trait Slot: Send + Sync {}
+/// The untyped end of a cell.
+pub(in crate::exec) trait Slot: Send + Sync {
+    /// The task's future will never be polled or dropped any more: its handle is told why.
+    fn fail(&self, flags: &Flags, account: &Account, error: JoinError);
+}
 
 impl<S: ?Sized> Cell<S> {
     pub(in crate::exec) fn id(&self) -> Id {
@@ -118,7 +129,33 @@ impl<S: ?Sized> Cell<S> {
 /// The typed end of a cell: the output on its way from the worker to the handle.
 pub(in crate::exec) struct Outcome<T>(Mutex<Join<T>>);
 
-impl<T: Send> Slot for Outcome<T> {}
+impl<T: Send> Slot for Outcome<T> {
+    fn fail(&self, flags: &Flags, account: &Account, error: JoinError) {
+        self.put(flags, account, Err(error));
+    }
+}
+
+impl<T> Outcome<T> {
+    fn put(&self, flags: &Flags, account: &Account, output: Result<T, JoinError>) {
+        let (unwanted, waker) = {
+            let mut join = self.0.lock();
+            let unwanted = if join.detached {
+                Some(output)
+            } else {
+                join.output.replace(output)
+            };
+            flags.done();
+            (unwanted, join.waker.take())
+        };
+        if unwanted.is_some() {
+            let _owner = mem::enter(account.memory());
+            contain(|| drop(unwanted));
+        }
+        if let Some(waker) = waker {
+            contain(|| waker.wake());
+        }
+    }
+}
 
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
@@ -146,23 +183,7 @@ impl<T> Cell<Outcome<T>> {
     }
 
     pub(super) fn complete(&self, output: Result<T, JoinError>) {
-        let (unwanted, waker) = {
-            let mut join = self.slot.0.lock();
-            let unwanted = if join.detached {
-                Some(output)
-            } else {
-                join.output.replace(output)
-            };
-            self.flags.done();
-            (unwanted, join.waker.take())
-        };
-        if unwanted.is_some() {
-            let _owner = mem::enter(self.account.memory());
-            contain(|| drop(unwanted));
-        }
-        if let Some(waker) = waker {
-            contain(|| waker.wake());
-        }
+        self.slot.put(&self.flags, &self.account, output);
     }
 
     pub(in crate::exec) fn poll_join(&self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {

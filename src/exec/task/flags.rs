@@ -14,7 +14,7 @@ const DONE: u64 = 4;
 /// there is one per worker.
 const TICKET: u32 = 3;
 
-pub(super) struct Flags(AtomicU64);
+pub(in crate::exec) struct Flags(AtomicU64);
 
 impl Flags {
     pub(super) fn new() -> Flags {

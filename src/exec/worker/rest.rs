@@ -5,7 +5,9 @@
 
 use super::{Exit, Worker};
 use crate::exec::join::Cause;
+use crate::exec::task::Task;
 use crate::mem;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::Waker;
 
@@ -46,7 +48,8 @@ impl Worker {
         seat.serving.store(0, Relaxed);
         seat.asleep.store(true, SeqCst);
         self.core.sleepers.enter(self.index);
-        if self.core.queued_groups() > 0 || seat.inbox.len() > 0 || self.core.is_over() {
+        let work = self.core.queued_groups() > 0 || seat.inbox.len() > 0;
+        if work || self.core.is_refill_due() || self.core.is_over() {
             self.awake();
             return false;
         }
@@ -61,6 +64,26 @@ impl Worker {
         self.searching.set(self.core.sleepers.leave(self.index));
         self.core.watchdog().rouse();
         self.stolen.awake(self.core.clock().now());
+    }
+
+    /// Whether somebody is about to wake the worker, or it sleeps no more.
+    pub fn is_called(&self) -> bool {
+        !self.core.sleepers.has(self.index)
+    }
+
+    /// The host runs tasks outside of tokio's scheduler, so that no wake-up waits for the host's turn.
+    pub fn never_defers(&self) {
+        self.defers.set(false);
+    }
+
+    /// The thread is about to be parked for good, inside a poll of `task`. No allocation, and no lock.
+    pub(in crate::exec) fn is_lost_in(&self, task: Option<Arc<Task>>) {
+        if let Some(task) = task
+            && self.seat.lost_in.set(task).is_ok()
+        {
+            self.core.lost.fetch_add(1, SeqCst);
+            self.core.watchdog().rouse();
+        }
     }
 
     /// Registers how to wake the worker.
