@@ -47,7 +47,6 @@ fn these_properties_are_stored_but_not_enforced_yet() {
         not_yet,
         [
             "mem_limit",
-            "spill_mem_limit_threshold",
             "max_queued_queries",
             "queue_timeout",
             "big_query_cpu_second_limit",

@@ -16,7 +16,7 @@ use quotient::metrics::names;
 use std::collections::BTreeSet;
 
 /// Everything that a user reads. Their Rust is compiled and run as doctests, through src/lib.rs.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "docs/sql.md",
     "docs/guide/first-group.md",
@@ -24,6 +24,7 @@ const DOCUMENTS: [&str; 8] = [
     "docs/guide/running-work.md",
     "docs/guide/tokio.md",
     "docs/guide/administration.md",
+    "docs/guide/memory.md",
     "docs/guide/metrics.md",
 ];
 
