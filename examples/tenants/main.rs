@@ -230,7 +230,8 @@ fn run(options: &Options) -> Result<bool, String> {
         .and_then(|stage| measure(options, workers, stage, &mut progress));
     progress.finish();
     let hoard = options.memory.then(|| {
-        let (governor, window) = (hosts.governor(), options.window);
+        let window = options.window.max(Duration::from_secs(1));
+        let governor = hosts.governor();
         let hoard = hoard::run(governor, &table, workers, window, options.quick, &progress);
         runtime.block_on(hoard)
     });
