@@ -6,6 +6,7 @@
 use crate::unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// A monotonic clock that is cheap enough to be read at every poll boundary.
 #[derive(Clone, Debug)]
@@ -57,6 +58,11 @@ impl Clock {
             Source::Manual(time) => Nanos(time.load(Ordering::Relaxed)),
         }
     }
+}
+
+/// The time of day, for what people read. Nothing is decided by it.
+pub fn wall() -> SystemTime {
+    SystemTime::now()
 }
 
 /// What the operating system has given to the calling thread so far.

@@ -15,6 +15,7 @@
 //! - [`Query`] is one admitted request: it holds a place of its group, owns tasks, can be measured and killed.
 //! - [`JoinHandle`], [`JoinError`], [`AbortHandle`] are tokio's, name by name; a [`JoinError`] also tells for which
 //!   [`KillReason`] the governor ended the task.
+//! - [`Settings`] are the governor's variables, as SET GLOBAL changes them.
 //! - [`sql::Output`] is what a statement answers, [`Error`] the sum of what can go wrong.
 //!
 //! # Example: a group, and a query in it
@@ -98,17 +99,31 @@
 //! | | in this version |
 //! |---|---|
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
-//! | queries at once | at most `concurrency_limit` per group; excess ones are refused, none waits |
+//! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
-//! | memory, IO, waiting places, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | memory, IO, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
 //! # Where it runs
 //!
-//! A governor is *attached* ([`Host::Attached`]): `build` is called inside a tokio runtime, multi-thread or
+//! By default a governor is *attached* ([`Host::Attached`]): `build` is called inside a tokio runtime, multi-thread or
 //! current-thread, and one driver task per worker runs there. The runtime's set-up stays as it is; timers, sockets,
 //! `spawn_blocking`, `select!` and the cooperative budget work inside tasks as they do in tokio's. Work on
 //! `tokio::spawn` is in no group. Under this host tokio's own `yield_now` gives up more than a turn: use
 //! [`task::yield_now`].
+//!
+//! [`Host::Owned`] has threads of its own and needs no runtime around it; [`Governor::block_on`] is the way in. Shares
+//! hold there however tasks give way, and sockets and timers are served even while every worker is in a long poll.
+//!
+//! ```
+//! use quotient::{Governor, Host};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let governor = Governor::builder().host(Host::Owned).workers(2).build()?;
+//!     let answer = governor.block_on(async { quotient::spawn(async { 6 * 7 }).await })?;
+//!     assert_eq!(answer, 42);
+//!     Ok(())
+//! }
+//! ```
 //!
 //! # Crate features
 //!
@@ -125,7 +140,7 @@
 //! in [`metrics::names`].
 //!
 //! Everything else in the modules below is open for tests, simulation and the curious, and may change in any
-//! version: [`catalog`], [`classify`], [`admission`], [`sched`], [`mem`] and [`exec`] are the stages of a request,
+//! version: [`catalog`], [`settings`], [`classify`], [`admission`], [`sched`], [`mem`] and [`exec`] are the stages of a request,
 //! [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold them together. Read from left to
 //! right they tell how it works; what a program needs of them is re-exported here.
 //!
@@ -144,6 +159,8 @@ pub mod event;
 pub mod sql;
 
 pub mod catalog;
+
+pub mod settings;
 
 pub mod classify;
 
@@ -166,7 +183,7 @@ pub mod governor;
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]
-pub use catalog::QueryType;
+pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]
@@ -175,6 +192,8 @@ pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
 pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
+#[doc(inline)]
+pub use settings::Settings;
 #[doc(inline)]
 pub use unit::{GroupId, QueryId};
 
@@ -222,12 +241,16 @@ mod documents {
     mod classifiers {}
     #[doc = include_str!("../docs/guide/running-work.md")]
     mod running_work {}
+    #[doc = include_str!("../docs/guide/hosts.md")]
+    mod hosts {}
     #[doc = include_str!("../docs/guide/tokio.md")]
     mod tokio {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
     #[doc = include_str!("../docs/guide/memory.md")]
     mod memory {}
+    #[doc = include_str!("../docs/guide/operating.md")]
+    mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
 }

@@ -16,8 +16,8 @@ use crate::mem::{MemoryScope, Shortfall};
 use crate::unit::QueryId;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -177,8 +177,10 @@ impl Query {
 
     /// The query that the running task belongs to.
     pub fn current() -> Option<Query> {
-        let core = task::current()?.lease?.downcast::<Core>().ok()?;
-        Some(Query { core })
+        match task::current()?.lease?.downcast::<Core>() {
+            Ok(core) => Some(Query { core }),
+            Err(lease) => lease.downcast::<OnceLock<Query>>().ok()?.get().cloned(),
+        }
     }
 
     /// Its id, unique in the process.
@@ -269,6 +271,26 @@ impl Query {
 
     fn lease(&self) -> Lease {
         self.core.clone()
+    }
+}
+
+/// The query of a task that is spawned before it is admitted.
+pub(crate) struct LateQuery(Arc<OnceLock<Query>>);
+
+impl LateQuery {
+    pub(crate) fn new() -> LateQuery {
+        LateQuery(Arc::default())
+    }
+
+    /// What the task and those that it spawns hold: nothing, until the query is there.
+    pub(crate) fn lease(&self) -> Lease {
+        self.0.clone()
+    }
+
+    /// From here on the task belongs to the query.
+    pub(crate) fn admitted(&self, query: Query) {
+        // It is admitted once, so this cannot fail; if it did, the query would end here.
+        let _ = self.0.set(query);
     }
 }
 

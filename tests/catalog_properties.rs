@@ -47,8 +47,6 @@ fn these_properties_are_stored_but_not_enforced_yet() {
         not_yet,
         [
             "mem_limit",
-            "max_queued_queries",
-            "queue_timeout",
             "big_query_cpu_second_limit",
             "big_query_scan_rows_limit",
             "big_query_mem_limit",

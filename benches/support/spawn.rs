@@ -4,7 +4,7 @@
 
 use super::measure::{self, Cost, cost, load};
 use super::options::Options;
-use super::side::{Governed, Plain, Side, runtime};
+use super::side::{Attached, Owned, Plain, Side, runtime};
 use super::watchdog::Watchdog;
 use super::{echo, shapes};
 use std::time::{Duration, Instant};
@@ -64,6 +64,7 @@ fn all<A: Side, B: Side>(allocator: Allocator) -> Vec<Shape<A, B>> {
         shape!("yield_tokio", 1.15, shapes::yield_tokio),
         shape!("ping_pong", 1.2, shapes::ping_pong),
         shape!("echo", 1.05, echo::echo),
+        shape!("echo_one", 1.15, echo::echo_one),
     ]
 }
 
@@ -75,8 +76,12 @@ pub(crate) fn main(allocator: Allocator) {
     let plain = Plain::on(&first);
     if options.same {
         compare(&options, allocator, &plain, &Plain::on(&second));
+    } else if options.owned {
+        let owned = Owned::with(options.workers, !options.unpinned, &[1; GROUPS[1]]);
+        compare(&options, allocator, &plain, &owned);
+        owned.end();
     } else {
-        let governed = Governed::on(&second, &[1; GROUPS[1]]);
+        let governed = Attached::on(&second, &[1; GROUPS[1]]);
         compare(&options, allocator, &plain, &governed);
     }
     for runtime in [first, second] {

@@ -135,6 +135,9 @@ impl Account {
     pub fn kill(&self, cause: Cause) -> bool {
         let first = self.killed.give(cause);
         self.waiting.wake_all();
+        if let Some(query) = self.query {
+            self.group.hurry_query(query);
+        }
         first
     }
 

@@ -17,10 +17,10 @@ use super::task::Runnable;
 use crate::mem::OwnerHandle;
 use crate::mem::desk::Desk;
 use crate::sched::fair::{Fair, Slot};
-use crate::sched::feedback::Feedback;
+use crate::sched::feedback::{Feedback, Place, Stream};
 use crate::sched::{self, Limits};
 use crate::sync::Mutex;
-use crate::unit::{Nanos, Weight};
+use crate::unit::{Nanos, QueryId, Weight};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::Arc;
@@ -206,9 +206,19 @@ impl Group {
     pub(super) fn absorb(&self, queue: &mut Feedback<Runnable>, spare: &mut Vec<Runnable>) {
         self.incoming.lock().absorb(spare);
         for task in spare.drain(..) {
-            let (stream, cpu) = task.metadata().place();
-            queue.push(stream, cpu, task);
+            enqueue(queue, task, End::Back);
         }
+    }
+
+    /// A waiting task has to be dropped: it goes before all others. Where it is not in the queue it is on its way to
+    /// it, or to be polled.
+    pub(super) fn hurry(&self, stream: Stream, place: Place, is: impl FnOnce(&Runnable) -> bool) {
+        self.queue.lock().hurry(stream, place, is);
+    }
+
+    /// All tasks of a query have to be dropped.
+    pub(super) fn hurry_query(&self, id: QueryId) {
+        self.queue.lock().hurry_query(id);
     }
 
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.
@@ -243,6 +253,27 @@ impl Group {
     pub(super) fn learn(&self, polls: u64, time: Nanos) {
         let average = sched::learn(self.average_poll(), polls, time);
         self.average_poll.store(average.0, Relaxed);
+    }
+}
+
+/// Where a task joins its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Front,
+    Back,
+}
+
+/// Queues a ready task; one that only has to be dropped goes before all others.
+pub(super) fn enqueue(queue: &mut Feedback<Runnable>, task: Runnable, end: End) {
+    let (stream, cpu) = task.metadata().place();
+    let note = |task: &Runnable, place| task.metadata().cell.placed(place);
+    // Whoever dooms it from now on waits for the queue's lock, and finds it there.
+    if task.metadata().cell.is_doomed() {
+        queue.push_urgent(stream, task);
+    } else if end == End::Front {
+        queue.push_front_noted(stream, cpu, task, note);
+    } else {
+        queue.push_noted(stream, cpu, task, note);
     }
 }
 

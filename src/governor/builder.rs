@@ -3,8 +3,10 @@
 //! Wiring; the thread that builds.
 
 use super::error::Error;
-use super::{Governor, machine};
-use crate::catalog::{Catalog, Machine, Origin};
+use super::throttle::{self, Collect, MemoryProbe};
+use super::{Governor, Parts, machine, variables};
+use crate::catalog::store::{CatalogStore, FileStore};
+use crate::catalog::{Catalog, CatalogMode, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
@@ -12,9 +14,11 @@ use crate::exec::host;
 use crate::mem::{self, MemoryOverrun, OwnerHandle, pressure};
 use crate::query::KillReason;
 use crate::sched;
-use crate::sql;
+use crate::settings::{Scheduler, Settings};
+use crate::sql::{self, SqlError, Statement};
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -43,10 +47,15 @@ pub struct Builder {
     memory_limit: Option<u64>,
     overrun: Option<MemoryOverrun>,
     init_sql: String,
+    catalog: Option<Arc<dyn CatalogStore>>,
+    catalog_mode: CatalogMode,
     allow_override: AllowOverride,
     clock: Clock,
     policy: sched::Config,
     record: bool,
+    settings: Settings,
+    memory_probe: Option<MemoryProbe>,
+    memory_collect: Collect,
     pinned: bool,
 }
 
@@ -58,10 +67,15 @@ impl Default for Builder {
             memory_limit: None,
             overrun: None,
             init_sql: String::new(),
+            catalog: None,
+            catalog_mode: CatalogMode::Strict,
             allow_override: Box::new(|_, _| true),
             clock: Clock::tsc(),
             policy: sched::Config::default(),
             record: false,
+            settings: Settings::default(),
+            memory_probe: None,
+            memory_collect: Box::new(|| ()),
             pinned: false,
         }
     }
@@ -97,13 +111,52 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect, which
+    /// The variables that SET GLOBAL changes later. Default: [`Settings::default`].
+    pub fn settings(mut self, settings: Settings) -> Builder {
+        self.settings = settings;
+        self
+    }
+
+    /// What tells how many bytes of memory are in use, for the memory throttle. Asked once per interval while the
+    /// throttle is on; must not block. Default: what the process and its cgroup use, as
+    /// [`mem::pressure`](crate::mem::pressure) reads it.
+    pub fn memory_probe(mut self, used: impl Fn() -> u64 + Send + Sync + 'static) -> Builder {
+        self.memory_probe = Some(Box::new(move || Bytes(used())));
+        self
+    }
+
+    /// Called when throttling has lasted for ten intervals, and after each ten more: gives memory that is free but
+    /// kept by the allocator back to the system, as `mi_collect` does. It must not block for long. Default: nothing.
+    pub fn memory_collect(mut self, collect: impl Fn() + Send + Sync + 'static) -> Builder {
+        self.memory_collect = Box::new(collect);
+        self
+    }
+
+    /// A script that is run, as one, before anything else, unless a catalog is found where it is kept. Values beyond this machine are cut in effect, which
     /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
             self.init_sql.push_str(";\n");
         }
         self.init_sql.push_str(script);
+        self
+    }
+
+    /// Keeps the catalog in a file: loaded now, saved on each change. It is plain SQL; its folder must exist. Until the
+    /// file exists, `init_sql` says what is in it.
+    pub fn catalog_path(self, path: impl Into<PathBuf>) -> Builder {
+        self.catalog_store(FileStore::new(path))
+    }
+
+    /// Keeps the catalog somewhere else than in a file.
+    pub fn catalog_store(mut self, store: impl CatalogStore + 'static) -> Builder {
+        self.catalog = Some(Arc::new(store));
+        self
+    }
+
+    /// What happens if something in the kept catalog is wrong. Default: [`CatalogMode::Strict`].
+    pub fn catalog_mode(mut self, mode: CatalogMode) -> Builder {
+        self.catalog_mode = mode;
         self
     }
 
@@ -147,7 +200,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
+    /// [`Error::Catalog`] if the kept catalog cannot be opened; [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
     /// what [`Host::Owned`] needs, [`Error::Invalid`] for a value out of range, [`Error::Sql`] if the script is
     /// refused: nothing is started then.
     pub fn build(self) -> Result<Governor, Error> {
@@ -175,27 +228,54 @@ impl Builder {
                 allowed: "1 byte and more",
             });
         }
-        let catalog = Catalog::new(Machine {
+        let machine = Machine {
             workers,
             memory_limit,
-        });
-        let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
-        catalog.apply_all(&statements, Origin::File)?;
-
+        };
+        let (catalog, found) = match self.catalog {
+            None => (Catalog::new(machine), false),
+            Some(store) => {
+                let opened = Catalog::open(machine, store, self.catalog_mode)?;
+                (opened.catalog, opened.found)
+            }
+        };
+        let mut settings = self.settings;
+        settings.check()?;
+        run_init_sql(&self.init_sql, &catalog, found, &mut settings)?;
+        if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
+            && attached
+                .as_ref()
+                .is_some_and(|runtime| !throttle::has_timers(runtime))
+        {
+            return Err(Error::Invalid {
+                what: "query_scheduler_name",
+                value: settings.query_scheduler_name.to_string(),
+                allowed: "MemoryThrottledFCFS on runtimes with timers (enable_time) only",
+            });
+        }
         let scheduled = attached
             .as_ref()
             .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
         let memory = OwnerHandle::open_governor();
         memory.set_limit(Some(memory_limit.0));
-        memory.set_overrun(self.overrun(&catalog, memory_limit, scheduled.unwrap_or(true))?);
+        memory.set_overrun(overrun(
+            self.overrun,
+            &catalog,
+            memory_limit,
+            scheduled.unwrap_or(true),
+        )?);
         let owner = memory.clone();
         let tracked = move || pressure::Tracked::by(&owner);
         let pressure = Arc::new(pressure::Probe::new(memory_limit, tracked));
+        let probe = pressure.clone();
+        let memory_probe = self
+            .memory_probe
+            .unwrap_or_else(|| Box::new(move || probe.read().used()));
         let (core, workers) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
-            long_poll: LONG_POLL,
+            long_poll: Nanos::from_millis(settings.long_poll_threshold_ms),
             clock: self.clock,
             displace: scheduled.unwrap_or(false),
             record: self.record,
@@ -214,53 +294,82 @@ impl Builder {
             None => host::own(&core, workers, self.pinned, &abandoned)
                 .map_err(|error| Error::Host(Arc::new(error)))?,
         };
-        Ok(Governor::start(
+        Ok(Governor::start(Parts {
             catalog,
             core,
-            pressure,
             driven,
-            self.allow_override,
-        ))
+            allow_override: self.allow_override,
+            settings,
+            memory_limit,
+            pressure,
+            memory_probe,
+            collect: self.memory_collect,
+        }))
     }
 }
 
-impl Builder {
-    /// What happens to a request for memory that is large or past the grace. A thread of its own to park is what
-    /// a current-thread runtime does not have: there the choice must be made by somebody.
-    fn overrun(
-        &self,
-        catalog: &Catalog,
-        limit: Bytes,
-        threads: bool,
-    ) -> Result<MemoryOverrun, Error> {
-        match self.overrun {
-            Some(MemoryOverrun::Quarantine) if !threads => {}
-            Some(action) => return Ok(action),
-            None if threads => return Ok(MemoryOverrun::Quarantine),
-            None => {}
-        }
-        let snapshot = catalog.snapshot();
-        let limited = snapshot.groups().any(|group| group.mem_limit() < limit);
-        if limited && mem::is_installed() {
-            return Err(Error::Invalid {
-                what: "memory_overrun",
-                value: self
-                    .overrun
-                    .map_or("not set".into(), |action| format!("{action:?}")),
-                allowed: "Abort or Overshoot on a current-thread runtime whose groups have a mem_limit: it has no \
-                          second thread to go on with",
-            });
-        }
-        Ok(MemoryOverrun::Overshoot)
+/// What happens to a request for memory that is large or past the grace. A thread of its own to park is what a
+/// current-thread runtime does not have: there the choice must be made by somebody.
+fn overrun(
+    chosen: Option<MemoryOverrun>,
+    catalog: &Catalog,
+    limit: Bytes,
+    threads: bool,
+) -> Result<MemoryOverrun, Error> {
+    match chosen {
+        Some(MemoryOverrun::Quarantine) if !threads => {}
+        Some(action) => return Ok(action),
+        None if threads => return Ok(MemoryOverrun::Quarantine),
+        None => {}
     }
+    let snapshot = catalog.snapshot();
+    let limited = snapshot.groups().any(|group| group.mem_limit() < limit);
+    if limited && mem::is_installed() {
+        return Err(Error::Invalid {
+            what: "memory_overrun",
+            value: chosen.map_or("not set".into(), |action| format!("{action:?}")),
+            allowed: "Abort or Overshoot on a current-thread runtime whose groups have a mem_limit: it has no \
+                      second thread to go on with",
+        });
+    }
+    Ok(MemoryOverrun::Overshoot)
+}
+
+/// Runs the script as one: what is about groups, and what is about variables.
+/// What it says of groups counts unless the catalog was `found`; variables are not in the catalog.
+fn run_init_sql(
+    script: &str,
+    catalog: &Catalog,
+    found: bool,
+    settings: &mut Settings,
+) -> Result<(), SqlError> {
+    let statements = sql::parse_within(script, sql::Caps::NONE)?;
+    let (mut about_groups, mut numbers) = (Vec::new(), Vec::new());
+    for (number, statement) in (1..).zip(statements) {
+        if let Statement::SetGlobal(set) = &statement {
+            variables::assign(settings, set).map_err(|error| error.at_statement(number, 0))?;
+        } else {
+            about_groups.push(statement);
+            numbers.push(number);
+        }
+    }
+    if found {
+        return Ok(());
+    }
+    let number = |nth: usize| numbers.get(nth.wrapping_sub(1)).copied().unwrap_or(nth);
+    catalog
+        .apply_all(&about_groups, Origin::File)
+        .map_err(|error| {
+            let number = number(error.statement);
+            error.at_statement(number, 0)
+        })?;
+    Ok(())
 }
 
 /// More workers than any machine has cores: a larger number is a mistake.
 const MAX_WORKERS: usize = 4096;
 /// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
 const QUANTUM: Nanos = Nanos::from_micros(100);
-/// A poll longer than this is counted as long.
-const LONG_POLL: Nanos = Nanos::from_millis(5);
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

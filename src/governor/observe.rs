@@ -5,12 +5,12 @@
 
 use super::routing::Entry;
 use super::{Governor, machine};
-use crate::admission::GroupAdmission;
+use crate::admission::{Counts, GovernorAdmission, GroupAdmission};
 use crate::exec::stats::GroupUsage;
 use crate::mem;
 use crate::metrics::memory::{GroupMemory, ProcessMemory};
 use crate::metrics::snapshot::{
-    AdmissionOutcome, AdmissionReason, GroupRow, QueryOutcomes, Snapshot, unmanaged,
+    AdmissionOutcome, AdmissionReason, GroupRow, Queries, QueryOutcomes, Snapshot, unmanaged,
 };
 use crate::metrics::text;
 use crate::query::Outcome;
@@ -47,6 +47,7 @@ impl Governor {
             workers: inner.core.worker_usage(),
             memory,
             unclassified: inner.unclassified.load(Relaxed),
+            queries: queries(inner.gate.governor()),
             unmanaged_cpu,
             catalog_version: inner.routing.load().snapshot.version(),
             catalog_apply_errors: inner.apply_errors.load(Relaxed),
@@ -83,6 +84,7 @@ impl Governor {
         let early = admission.into_values().map(|a| GroupRow {
             name: a.name.to_string(),
             admission: counts(&a),
+            admission_wait: a.waits,
             ..GroupRow::default()
         });
         rows.extend(early.filter(|row| !row.admission.is_empty()));
@@ -179,12 +181,41 @@ fn group_memory(entry: &Entry) -> GroupMemory {
     }
 }
 
+fn queries(a: GovernorAdmission) -> Queries {
+    Queries {
+        num_runner_threads: a.runner_threads,
+        running: a.running,
+        max_allowed: a.max_allowed,
+        throttling_for: a.throttling_for,
+        throttling_total: a.throttling_total,
+        collections: a.collections,
+    }
+}
+
 fn counts(a: &GroupAdmission) -> BTreeMap<(AdmissionOutcome, AdmissionReason), u64> {
     use {AdmissionOutcome as O, AdmissionReason as R};
+    let Counts {
+        admitted,
+        waited,
+        nested,
+        rejected,
+        timed_out,
+        cancelled,
+        ..
+    } = a.counts;
+    let at_once = (admitted + nested).saturating_sub(waited.place + waited.throttle);
     let counts = [
-        ((O::Admitted, R::None), a.admitted + a.nested),
-        ((O::Rejected, R::Concurrency), a.rejected.concurrency),
-        ((O::Rejected, R::Shutdown), a.rejected.shutdown),
+        ((O::Admitted, R::None), at_once),
+        ((O::Admitted, R::Queue), waited.place),
+        ((O::Admitted, R::Throttle), waited.throttle),
+        ((O::Rejected, R::Concurrency), rejected.concurrency),
+        ((O::Rejected, R::Queue), rejected.queue),
+        ((O::Rejected, R::Throttle), rejected.throttle),
+        ((O::Rejected, R::Shutdown), rejected.shutdown),
+        ((O::TimedOut, R::Queue), timed_out.place),
+        ((O::TimedOut, R::Throttle), timed_out.throttle),
+        ((O::Cancelled, R::Queue), cancelled.place),
+        ((O::Cancelled, R::Throttle), cancelled.throttle),
     ];
     counts.into_iter().filter(|&(_, count)| count > 0).collect()
 }
@@ -196,7 +227,7 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
         cpu_blocking: None,
         memory: group_memory(entry),
         queries_running: admission.map_or(0, |a| a.running),
-        queries_queued: 0,
+        queries_queued: admission.map_or(0, |a| a.queued),
         queries_ended: QueryOutcomes {
             completed: entry.outcome(Outcome::Completed),
             failed: entry.outcome(Outcome::Failed),
@@ -204,6 +235,7 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
             cancelled: entry.outcome(Outcome::Cancelled),
         },
         admission: admission.map(counts).unwrap_or_default(),
+        admission_wait: admission.map(|a| a.waits).unwrap_or_default(),
         classified: entry.classified.load(Relaxed),
     };
     row.add(&entry.heritage.lock());

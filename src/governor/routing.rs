@@ -4,7 +4,7 @@
 //! a whole; an [`Entry`] lives as long as its group and is changed in place, so that an ALTER keeps vruntime,
 //! counters and running queries.
 
-use crate::admission::Gate;
+use crate::admission::{Gate, GroupLimits};
 use crate::catalog::{GroupSpec, GroupType, Snapshot};
 use crate::classify::{Index, Input};
 use crate::exec::account::Account;
@@ -111,11 +111,11 @@ impl Routing {
             Some(entry) => {
                 entry.group.set_limits(limits(spec));
                 entry.limit_memory(spec);
-                gate.set_limit(spec.id, spec.concurrency_limit());
+                gate.set_limits(spec.id, admission(spec));
                 entry.clone()
             }
             None => {
-                gate.register(spec.id, &spec.name, spec.concurrency_limit());
+                gate.register(spec.id, &spec.name, admission(spec));
                 Entry::new(spec, core)
             }
         };
@@ -173,5 +173,14 @@ impl Routing {
             .filter(|entry| !next.by_id.contains_key(&entry.id))
             .cloned()
             .collect()
+    }
+}
+
+/// The part of a group that is about who may run and who may wait.
+fn admission(spec: &GroupSpec) -> GroupLimits {
+    GroupLimits {
+        concurrency_limit: spec.concurrency_limit(),
+        max_queued_queries: spec.max_queued_queries(),
+        queue_timeout: spec.queue_timeout(),
     }
 }

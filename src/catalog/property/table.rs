@@ -118,6 +118,7 @@ pub static PROPERTIES: [Property; 19] = [
         allowed: "a whole number; 0 refuses excess queries at once",
         absent: "0",
         example: "100",
+        enforced: true,
         doc: "waiting places once concurrency_limit is reached",
         ..PLAIN
     },
@@ -129,6 +130,7 @@ pub static PROPERTIES: [Property; 19] = [
         default: Some("300s"),
         absent: "300s",
         example: "2m",
+        enforced: true,
         doc: "longest wait, counted from enqueue",
         ..PLAIN
     },

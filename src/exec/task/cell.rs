@@ -2,14 +2,14 @@
 //!
 //! Mechanism; any thread. Foreign wakers and outputs are cloned, woken and dropped outside of the lock.
 
-use super::Id;
 use super::flags::Flags;
+use super::{Id, Runnable};
 use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::join::{Cause, JoinError};
 use crate::exec::worker::Worker;
 use crate::mem;
-use crate::sched::feedback::Stream;
+use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,6 +53,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) flags: Flags,
     /// When it became ready last.
     pub(super) queued_at: AtomicU64,
+    /// Where it waits in its group's queue, if it does.
+    place: AtomicU64,
     /// Whether it belongs to a query: known here to spare the way to the account on every poll.
     in_query: bool,
     /// Its own CPU time; only kept for tasks without a query.
@@ -83,8 +85,28 @@ impl<S: ?Sized> Cell<S> {
         self.flags.is_done()
     }
 
+    /// Ends the task: its future is dropped before anything else of its group is polled, wherever it waits.
     pub(in crate::exec) fn abort(&self) {
         self.flags.abort(&self.account.waiting);
+        if !self.is_finished() {
+            let place = Place::unpack(self.place.load(Relaxed));
+            let stream = self.account.stream().0;
+            self.group().hurry(stream, place, |task| self.is(task));
+        }
+    }
+
+    fn is(&self, task: &Runnable) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&task.metadata().cell), self)
+    }
+
+    /// It waits in its group's queue, whose lock the caller holds.
+    pub(in crate::exec) fn placed(&self, place: Place) {
+        self.place.store(place.pack(), Relaxed);
+    }
+
+    /// Whether it has to be dropped, by an abort or a kill.
+    pub(in crate::exec) fn is_doomed(&self) -> bool {
+        self.flags.is_aborted() || (self.in_query && self.account.is_killed())
     }
 
     #[inline]
@@ -93,9 +115,7 @@ impl<S: ?Sized> Cell<S> {
     }
 
     pub(super) fn must_end(&self, worker: &Worker) -> bool {
-        self.flags.is_aborted()
-            || worker.is_cancelling()
-            || (self.in_query && self.account.is_killed())
+        self.is_doomed() || worker.is_cancelling()
     }
 
     /// Whether the task should not go on, as far as can be seen from inside of it.
@@ -172,6 +192,7 @@ impl<T> Cell<Outcome<T>> {
             account,
             flags: Flags::new(),
             queued_at: AtomicU64::new(0),
+            place: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
             slot: Outcome(Mutex::new(Join {
                 output: None,

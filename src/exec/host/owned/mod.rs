@@ -73,7 +73,8 @@ pub(super) fn start(
             crewman.work();
         };
         let started = thread::Builder::new()
-            .name(format!("quotient-worker-{index}"))
+            // Systems show fifteen characters.
+            .name(format!("quotient-{index}"))
             .spawn(run);
         match started {
             Ok(thread) => crew.threads.push(thread),
