@@ -101,7 +101,38 @@
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
 //! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
-//! | memory, IO, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory) |
+//! | spilling, IO, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//!
+//! # Memory
+//!
+//! With `GroupAlloc` as the `#[global_allocator]` every block belongs to the query whose task allocates it, else to its
+//! group, else to the process, until it is freed, wherever and whenever that is. Each group has its `mem_limit`, the
+//! governor its `memory_limit`. Without it, nothing is tracked and nothing is limited.
+//!
+//! Let T be the number of threads, L a group's limit, G the grace of max(8 MiB, 5 % of L), a chunk 256 KiB at most, and
+//! *tracked* the requested bytes of live blocks that are the group's. Then:
+//!
+//! - **P1 exact:** tracked ≤ used(g) ≤ tracked + T × 3 × chunk at any time; equal once all threads passed a boundary or
+//!   parked with a flush. No drift, however memory moves between threads or tasks, and no loss at thread exit.
+//! - **P2 fallible:** no request through `reserve`, `try_grow` or a fallible scope makes tracked exceed L. Zero
+//!   overshoot.
+//! - **P3 infallible:** the first one that does not fit fails its query. Tracked never exceeds L by more than the bytes
+//!   that the polls of g's tasks running at that moment still allocate before they return or reach a checkpoint, **and
+//!   never exceeds L + G** (destructors of killed futures and panic reporting excepted: they allocate with the limit
+//!   lifted, metered separately).
+//! - **P4 large:** a single request ≥ 1 MiB that does not fit is never granted as usable memory beyond L.
+//! - **P5 survival:** a group limit never aborts the process, except: action `Abort`, a panic in a destructor during
+//!   unwinding, or `handle_alloc_error` of an infallible allocation inside a fallible scope. At the quarantine cap the
+//!   group is frozen.
+//! - **P6 no early refusal** beyond T × 3 × chunk below L (adaptive chunk: at most about 3/8 of the remaining room).
+//!
+//! P3's L + G and P4 are by [`memory::MemoryOverrun::Quarantine`], the default on a runtime with several threads: the
+//! thread is parked inside its poll, which never goes on, and another takes its place. What that poll holds stays
+//! held, locks included, and shutting the runtime down would wait for it. With `Overshoot` the request is granted and
+//! the query ends at its next boundary; with `Abort` the standard library aborts the process. Not promised: resident
+//! memory ≤ L (the allocator's slack, C code, `mmap`), and stopping a loop that does not allocate. In a loop without
+//! awaits, call [`task::checkpoint`].
 //!
 //! # Where it runs
 //!
@@ -127,6 +158,8 @@
 //!
 //! # Crate features
 //!
+//! - `mimalloc` (on): mimalloc inside [`alloc::GroupAlloc`]; a C compiler is needed to build it. Without it, the system's
+//!   allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
 //! - `tracing` (off): [`event`]s, such as kills, under the target `quotient` of the crate `tracing`. Nothing on the hot

@@ -14,9 +14,11 @@ const CLIENTS: usize = 32;
 const WORK: Duration = Duration::from_millis(5);
 const WINDOW: Duration = Duration::from_millis(300);
 const ROUNDS: usize = 6;
+/// Of the semaphore's rate. Without optimisation the rest of a query's way costs more than it should.
+const LEAST: f64 = if cfg!(debug_assertions) { 0.75 } else { 0.9 };
 
 /// Clients that ask again as soon as they were served, for one window; how many were served per second.
-async fn serve<F>(ask: impl Fn() -> F) -> f64
+async fn serve<F>(ask: impl Fn() -> F + Clone + Send + 'static) -> f64
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -28,12 +30,10 @@ where
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let (served, over) = (served.clone(), over.clone());
-            let mut asks: Vec<F> = (0..200).map(|_| ask()).collect();
+            let ask = ask.clone();
             tokio::spawn(async move {
-                while !over.load(Relaxed)
-                    && let Some(request) = asks.pop()
-                {
-                    request.await;
+                while !over.load(Relaxed) {
+                    ask().await;
                     served.fetch_add(1, Relaxed);
                 }
             })
@@ -59,7 +59,8 @@ async fn a_freed_slot_starts_the_next_query_as_fast_as_a_semaphore() {
     let (mut plain, mut admitted, mut spawned) = (0.0, 0.0, 0.0);
     // In turns, so that what else runs on the machine meets all three.
     for _ in 0..ROUNDS {
-        plain += serve(|| {
+        let semaphore = semaphore.clone();
+        plain += serve(move || {
             let semaphore = semaphore.clone();
             async move {
                 let _permit = semaphore.acquire().await.unwrap();
@@ -67,17 +68,22 @@ async fn a_freed_slot_starts_the_next_query_as_fast_as_a_semaphore() {
             }
         })
         .await;
-        admitted += serve(|| {
-            let (governor, user) = (governor.clone(), user.clone());
+        let (inside, attributes) = (governor.clone(), user.clone());
+        admitted += serve(move || {
+            let (governor, user) = (inside.clone(), attributes.clone());
             async move {
                 let _query = governor.admit(&user).await.unwrap();
                 sleep(WORK).await;
             }
         })
         .await;
-        spawned += serve(|| {
-            let (governor, user) = (governor.clone(), user.clone());
-            async move { governor.spawn(&user, sleep(WORK)).await.unwrap() }
+        let (inside, attributes) = (governor.clone(), user.clone());
+        spawned += serve(move || {
+            let (governor, user) = (inside.clone(), attributes.clone());
+            async move {
+                let work = async { sleep(WORK).await };
+                governor.spawn(&user, work).await.unwrap()
+            }
         })
         .await;
     }
@@ -88,8 +94,8 @@ async fn a_freed_slot_starts_the_next_query_as_fast_as_a_semaphore() {
         admitted / ROUNDS as f64,
         spawned / ROUNDS as f64,
     );
-    assert!(admit >= 0.9, "admit {admit:.3} of the semaphore's rate");
-    assert!(spawn >= 0.8, "spawn {spawn:.3} of the semaphore's rate");
+    assert!(admit >= LEAST, "admit {admit:.3} of the semaphore's rate");
+    assert!(spawn >= LEAST, "spawn {spawn:.3} of the semaphore's rate");
     let peak = governor
         .metrics()
         .groups

@@ -187,7 +187,7 @@ async fn a_timeout_of_spawn_is_the_handles_error() {
         governed("'concurrency_limit'='1', 'max_queued_queries'='2', 'queue_timeout'='1s'");
     let _held = governor.admit(&user).await.unwrap();
     let late = governor.spawn(&user, async { unreachable!("it was never admitted") });
-    let error = JoinError::from(late.await.map(|(): ()| ()).unwrap_err());
+    let error = late.await.map(|(): ()| ()).unwrap_err();
     assert!(error.is_cancelled());
     assert!(
         matches!(refusal(&error), AdmissionError::Timeout { .. }),

@@ -1,6 +1,10 @@
 //! Whose memory it is follows the poll, and a request that does not fit ends the query that is to blame.
 
 #![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::async_yields_async,
+    reason = "tasks that spawn others hand their handles out"
+)]
 
 mod live;
 mod support;

@@ -30,7 +30,8 @@ const ROOMS: &[Room] = &[
     Room { name: "admission", may: &["unit", "clock", "sync", "event"],
         why: "admission has its own small input struct; governor translates, so that a new property touches three places" },
     Room { name: "sched", may: &["unit"], why: "the policy must run in the simulator, so it knows only numbers" },
-    Room { name: "mem", may: &["unit", "sync", "event"], why: "memory is charged to numbered owners; what a task or a group is does not matter here" },
+    Room { name: "mem", may: &["unit", "sync", "event"],
+        why: "memory is counted for owners that are numbers: it knows no statement, no task and no query" },
     Room { name: "exec", may: &["unit", "clock", "sync", "event", "sched", "mem"], why: "the hot path does not know what a statement is" },
     Room { name: "query", may: &["unit", "clock", "sync", "event", "sched", "mem", "exec", "admission::error", "admission::permit"],
         why: "a query holds a slot, owns tasks and knows why one was refused; how admission decides does not matter any more" },
@@ -66,7 +67,8 @@ struct Effect {
 const EFFECTS: &[Effect] = &[
     Effect { name: "reads the clock", paths: &["std::time::Instant", "std::time::SystemTime", "quanta"], keywords: &[],
         may: &["clock.rs", "admission/error.rs", "catalog/history.rs"] }, // the latter names a type, and reads nothing
-    Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[], may: &["mem/local.rs", "exec/", "governor/"] },
+    Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[],
+        may: &["mem/local.rs", "exec/", "governor/"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],
         keywords: &[],
         may: &["clock.rs", "sync.rs", "event.rs", "catalog/mod.rs", "catalog/store/", "admission/gate/", "admission/permit.rs", "mem/", "exec/",

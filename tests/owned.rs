@@ -510,5 +510,10 @@ fn pinned_workers_keep_to_one_cpu_each_and_the_builder_to_its_own() {
     if let Some(cpus) = seen.unwrap() {
         assert!(cpus.parse::<usize>().is_ok(), "one CPU, not {cpus}");
     }
+    let closure = governor.spawn_in("g", async move {
+        tokio::task::spawn_blocking(allowed).await.unwrap()
+    });
+    let blocking = governor.block_on(closure.unwrap()).unwrap();
+    assert_eq!(blocking, before, "nor is a blocking closure");
     end(&governor);
 }

@@ -3,15 +3,13 @@
 use crate::host::{Arm, TENANTS};
 use crate::stage::Window;
 use crate::suites::{Company, SUITES};
-use crate::{curves, hoard};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
 use std::path::Path;
 
-const WIDTH: u32 = 1200;
-const PANEL: u32 = 310;
+const SIZE: (u32, u32) = (1200, 620);
 /// Samples between two points of a curve.
 const STRIDE: usize = 2;
 /// A name's height above the lower edge of its area, in percent.
@@ -28,22 +26,15 @@ type Failure = Box<dyn Error + Send + Sync>;
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(crate) fn draw(
-    windows: &[Window],
-    suites: &[usize],
-    hoard: Option<&hoard::Outcome>,
-    path: &Path,
-) -> Result<(), Failure> {
+pub(crate) fn draw(windows: &[Window], suites: &[usize], path: &Path) -> Result<(), Failure> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let mut text = String::new();
     {
-        let count = 2 + usize::from(hoard.is_some());
-        let size = (WIDTH, PANEL * count as u32);
-        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        let panels = root.split_evenly((count, 1));
+        let panels = root.split_evenly((2, 1));
         for (panel, (arm, title)) in panels.iter().zip([
             (
                 Arm::Tokio,
@@ -59,9 +50,6 @@ pub(crate) fn draw(
                 .filter(|window| window.arm == arm && suites.contains(&window.suite))
                 .collect();
             draw_panel(panel, title, &mine)?;
-        }
-        if let (Some(outcome), Some(panel)) = (hoard, panels.last()) {
-            curves::draw(panel, outcome)?;
         }
         root.present()?;
     }

@@ -1,24 +1,42 @@
 //! The picture's memory panel: what a tenant that tries to take all memory gets, on each host.
 
-use crate::hoard::{LIMIT, Outcome};
+use crate::hoard::{LIMIT, Sample, Window};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::error::Error;
+use std::path::Path;
 
 const TOKIO: RGBColor = RGBColor(230, 145, 56);
 const PROCESS: RGBColor = RGBColor(31, 97, 141);
 const HOARDER: RGBColor = RGBColor(115, 168, 92);
 
-/// Draws the curves into `area`.
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// Writes the curves of both windows to `path`.
 ///
 /// # Errors
-/// When the backend fails.
-pub(crate) fn draw(
+/// When the file cannot be written.
+pub(crate) fn draw(tokio: &Window, quotient: &Window, path: &Path) -> Result<(), Failure> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (1200, 360)).into_drawing_area();
+        root.fill(&WHITE)?;
+        draw_panel(&root, tokio, quotient)?;
+        root.present()?;
+    }
+    std::fs::write(path, text)?;
+    Ok(())
+}
+
+fn draw_panel(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
-    outcome: &Outcome,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
+    tokio: &Window,
+    quotient: &Window,
+) -> Result<(), Failure> {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let [tokio, quotient] = outcome.beside();
     let samples = || tokio.samples.iter().chain(&quotient.samples);
     let seconds = samples().map(|s| s.at.as_secs_f64()).fold(0.1, f64::max);
     let most = samples().map(|s| mib(s.process)).fold(mib(LIMIT), f64::max);
@@ -39,8 +57,8 @@ pub(crate) fn draw(
         .x_label_formatter(&|at| format!("{at:.1} s"))
         .y_label_formatter(&|size| format!("{size:.0} MiB"))
         .draw()?;
-    let of_process = |window: &crate::hoard::Window| -> Vec<(f64, f64)> {
-        let point = |s: &crate::hoard::Sample| (s.at.as_secs_f64(), mib(s.process));
+    let of_process = |window: &Window| -> Vec<(f64, f64)> {
+        let point = |s: &Sample| (s.at.as_secs_f64(), mib(s.process));
         window.samples.iter().map(point).collect()
     };
     let hoarder = quotient.samples.iter().filter_map(|sample| {

@@ -72,11 +72,6 @@ impl Hosts {
         charged
     }
 
-    /// The governor itself.
-    pub(crate) fn governor(&self) -> &Governor {
-        &self.governor
-    }
-
     /// The governor's metrics page.
     pub(crate) fn render_metrics(&self) -> String {
         self.governor.render_metrics()

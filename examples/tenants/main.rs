@@ -1,14 +1,15 @@
 //! Tenants of a query service, on plain tokio and under Quotient: do they get what their resource groups say?
 //!
 //! ```text
-//! cargo run --release --example tenants [-- --quick] [--suite N|memory]... [--svg FILE]
+//! cargo run --release --example tenants [-- --quick] [--suite N]... [--scene N]... [--svg FILE]
 //! ```
 //!
 //! A real service on loopback answers analytical queries over a table of some million rows. Real HTTP clients, in a
 //! child process, act for its tenants in closed loops and check every answer. Five suites run, each on plain
-//! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. Then a tenant
-//! tries to take all memory, on both hosts (`hoard`). At the end there is one table, and a picture of the CPU shares and
-//! of the memory. Exit status: 0 when every promise held, 1 when one did not, 2 when the run failed.
+//! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
+//! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze
+//! (`--scene 2`) with a picture of the throttle's curve, and a tenant that tries to take all memory (`--scene 3`), with
+//! the memory's curves. Exit status: 0 when every promise held, 1 when one did not, 2 when the run failed.
 //!
 //! `--quick` (some seconds, also on a busy machine) runs all of this with small queries and short windows and judges
 //! by wider rules ([`suites::Rules`]): that it works, not how exactly.
@@ -21,10 +22,13 @@ mod hoard;
 mod host;
 mod ledger;
 mod machine;
+mod overload;
 mod progress;
 mod query;
 mod report;
+mod scene;
 mod service;
+mod squeeze;
 mod stage;
 mod suites;
 mod table;
@@ -55,7 +59,10 @@ const AS_CLIENTS: &str = "--act-as-clients";
 /// A quick run's queries are so many times smaller: a phase ends when the last one has its answer.
 const QUICK_SHRINK: u32 = 3;
 
-const USAGE: &str = "usage: tenants [--quick] [--suite N|memory]... [--svg FILE]";
+const USAGE: &str = "usage: tenants [--quick] [--suite N]... [--scene N]... [--svg FILE]";
+
+/// How many scenes there are.
+const SCENES: usize = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -81,8 +88,8 @@ fn main() -> ExitCode {
 struct Options {
     /// Indices into `SUITES`.
     suites: Vec<usize>,
-    /// Whether a tenant tries to take all memory.
-    memory: bool,
+    /// From 1.
+    scenes: Vec<usize>,
     warm_up: Duration,
     window: Duration,
     /// The length of a query, and the rules of the verdict, follow from it.
@@ -94,7 +101,7 @@ impl Options {
     fn parse(arguments: Vec<String>) -> Result<Self, String> {
         let mut options = Options {
             suites: Vec::new(),
-            memory: false,
+            scenes: Vec::new(),
             warm_up: Duration::from_millis(300),
             window: Duration::from_millis(3000),
             quick: false,
@@ -109,27 +116,35 @@ impl Options {
                     options.window = Duration::from_millis(400);
                 }
                 "--suite" => {
-                    let name = arguments.next().unwrap_or_default();
-                    match name.parse::<usize>().ok() {
-                        _ if name == "memory" => options.memory = true,
+                    let number = arguments.next().and_then(|text| text.parse::<usize>().ok());
+                    match number {
                         Some(number) if (1..=SUITES.len()).contains(&number) => {
                             options.suites.push(number - 1)
                         }
                         _ => {
                             return Err(format!(
-                                "--suite takes `memory` or a number from 1 to {}",
+                                "--suite takes a number from 1 to {}",
                                 SUITES.len()
                             ));
                         }
+                    }
+                }
+                "--scene" => {
+                    let number = arguments.next().and_then(|text| text.parse::<usize>().ok());
+                    match number {
+                        Some(number) if (1..=SCENES).contains(&number) => {
+                            options.scenes.push(number)
+                        }
+                        _ => return Err(format!("--scene takes a number from 1 to {SCENES}")),
                     }
                 }
                 "--svg" => options.svg = arguments.next().ok_or("--svg takes a file")?.into(),
                 other => return Err(format!("`{other}`? {USAGE}")),
             }
         }
-        if options.suites.is_empty() && !options.memory {
+        if options.suites.is_empty() && options.scenes.is_empty() {
             options.suites = (0..SUITES.len()).collect();
-            options.memory = true;
+            options.scenes = (1..=SCENES).collect();
         }
         Ok(options)
     }
@@ -182,6 +197,38 @@ impl Options {
 
 /// Runs everything; true when all promises held.
 fn run(options: &Options) -> Result<bool, String> {
+    let suites = options.suites.is_empty() || run_suites(options)?;
+    let scenes = run_scenes(options)?;
+    Ok(suites && scenes)
+}
+
+/// The scenes, one after the other, on a runtime of their own.
+fn run_scenes(options: &Options) -> Result<bool, String> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
+    let length = options.window.max(Duration::from_millis(1_500));
+    let picture = options.svg.with_extension("squeeze.svg");
+    let memory = options.svg.with_extension("memory.svg");
+    let mut all_hold = true;
+    for number in &options.scenes {
+        let scene = match number {
+            1 => runtime.block_on(overload::run(length)),
+            2 => runtime.block_on(squeeze::run(length, &picture)),
+            _ => runtime.block_on(hoard::run(length, options.quick, &memory)),
+        }?;
+        println!("scene {number}: {scene}");
+        all_hold &= scene.holds();
+    }
+    if options.scenes.contains(&2) {
+        println!("the throttle's curve: {}", picture.display());
+    }
+    if options.scenes.contains(&3) {
+        println!("the memory's curves: {}", memory.display());
+    }
+    Ok(all_hold)
+}
+
+/// The suites; true when all promises held.
+fn run_suites(options: &Options) -> Result<bool, String> {
     let text = |error: std::io::Error| error.to_string();
     let workers = std::thread::available_parallelism().map_err(text)?.get();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -198,7 +245,7 @@ fn run(options: &Options) -> Result<bool, String> {
         Hosts::build(workers).map_err(|error| error.to_string())?
     };
     let service = Arc::new(Service {
-        table: table.clone(),
+        table,
         hosts: hosts.clone(),
         meter: meter.clone(),
     });
@@ -229,31 +276,19 @@ fn run(options: &Options) -> Result<bool, String> {
     let outcome = Stage::open(address, hosts.clone(), meter, workers, interrupted)
         .and_then(|stage| measure(options, workers, stage, &mut progress));
     progress.finish();
-    let hoard = options.memory.then(|| {
-        let window = options.window.max(Duration::from_secs(1));
-        let governor = hosts.governor();
-        let hoard = hoard::run(governor, &table, workers, window, options.quick, &progress);
-        runtime.block_on(hoard)
-    });
     drop(stop);
     let served = runtime.block_on(serving);
     runtime.block_on(hosts.shutdown());
     runtime.shutdown_timeout(Duration::from_secs(1));
     let windows = outcome.map_err(|why| why.to_string())?;
-    let hoard = hoard.transpose()?;
     served.map_err(|error| error.to_string())?.map_err(text)?;
 
     let report = report::Report::of(&windows, &options.suites, workers, options.rules());
-    if !options.suites.is_empty() {
-        println!("{report}");
-    }
-    if let Some(outcome) = &hoard {
-        println!("{outcome}");
-    }
-    chart::draw(&windows, &options.suites, hoard.as_ref(), &options.svg)
+    println!("{report}");
+    chart::draw(&windows, &options.suites, &options.svg)
         .map_err(|error| format!("{}: {error}", options.svg.display()))?;
-    println!("CPU shares and memory over time: {}", options.svg.display());
-    Ok(report.holds() && hoard.is_none_or(|outcome| outcome.holds()))
+    println!("CPU shares over time: {}", options.svg.display());
+    Ok(report.holds())
 }
 
 /// Each suite on plain tokio, then under Quotient.

@@ -3,6 +3,7 @@
 //! Wiring; the thread that builds.
 
 use super::error::Error;
+use super::overrun;
 use super::throttle::{self, Collect, MemoryProbe};
 use super::{Governor, Parts, machine, variables};
 use crate::catalog::store::{CatalogStore, FileStore};
@@ -11,7 +12,7 @@ use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
 use crate::exec::host;
-use crate::mem::{self, MemoryOverrun, OwnerHandle, pressure};
+use crate::mem::{MemoryOverrun, OwnerHandle, pressure};
 use crate::query::KillReason;
 use crate::sched;
 use crate::settings::{Scheduler, Settings};
@@ -132,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else, unless a catalog is found where it is kept. Values beyond this machine are cut in effect, which
+    /// A script that is run, as one, before anything else; what it says of groups only if no catalog is found where it is kept. Values beyond this machine are cut in effect, which
     /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
@@ -190,7 +191,7 @@ impl Builder {
 
     /// Whether each worker of [`Host::Owned`] keeps to one CPU, in turn of those that the process may use. Default:
     /// no, the system places them. Worth it where nothing else runs on the machine; elsewhere a worker waits for
-    /// its CPU while others are idle. No effect where the system cannot, and none on [`Host::Attached`].
+    /// its CPU while others are idle. Threads that a task starts itself inherit its CPU. No effect where the system cannot, and none on [`Host::Attached`].
     pub fn pin_workers(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
@@ -241,7 +242,7 @@ impl Builder {
         };
         let mut settings = self.settings;
         settings.check()?;
-        run_init_sql(&self.init_sql, &catalog, found, &mut settings)?;
+        run_init_sql(&self.init_sql, (!found).then_some(&catalog), &mut settings)?;
         if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
             && attached
                 .as_ref()
@@ -258,11 +259,12 @@ impl Builder {
             .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
         let memory = OwnerHandle::open_governor();
         memory.set_limit(Some(memory_limit.0));
-        memory.set_overrun(overrun(
+        let threads = scheduled.unwrap_or(true);
+        memory.set_overrun(overrun::choose(
             self.overrun,
             &catalog,
             memory_limit,
-            scheduled.unwrap_or(true),
+            threads,
         )?);
         let owner = memory.clone();
         let tracked = move || pressure::Tracked::by(&owner);
@@ -308,39 +310,10 @@ impl Builder {
     }
 }
 
-/// What happens to a request for memory that is large or past the grace. A thread of its own to park is what a
-/// current-thread runtime does not have: there the choice must be made by somebody.
-fn overrun(
-    chosen: Option<MemoryOverrun>,
-    catalog: &Catalog,
-    limit: Bytes,
-    threads: bool,
-) -> Result<MemoryOverrun, Error> {
-    match chosen {
-        Some(MemoryOverrun::Quarantine) if !threads => {}
-        Some(action) => return Ok(action),
-        None if threads => return Ok(MemoryOverrun::Quarantine),
-        None => {}
-    }
-    let snapshot = catalog.snapshot();
-    let limited = snapshot.groups().any(|group| group.mem_limit() < limit);
-    if limited && mem::is_installed() {
-        return Err(Error::Invalid {
-            what: "memory_overrun",
-            value: chosen.map_or("not set".into(), |action| format!("{action:?}")),
-            allowed: "Abort or Overshoot on a current-thread runtime whose groups have a mem_limit: it has no \
-                      second thread to go on with",
-        });
-    }
-    Ok(MemoryOverrun::Overshoot)
-}
-
-/// Runs the script as one: what is about groups, and what is about variables.
-/// What it says of groups counts unless the catalog was `found`; variables are not in the catalog.
+/// Runs the script as one: what is about groups, if there is no catalog yet, and what is about variables.
 fn run_init_sql(
     script: &str,
-    catalog: &Catalog,
-    found: bool,
+    catalog: Option<&Catalog>,
     settings: &mut Settings,
 ) -> Result<(), SqlError> {
     let statements = sql::parse_within(script, sql::Caps::NONE)?;
@@ -353,9 +326,9 @@ fn run_init_sql(
             numbers.push(number);
         }
     }
-    if found {
+    let Some(catalog) = catalog else {
         return Ok(());
-    }
+    };
     let number = |nth: usize| numbers.get(nth.wrapping_sub(1)).copied().unwrap_or(nth);
     catalog
         .apply_all(&about_groups, Origin::File)

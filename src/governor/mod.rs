@@ -14,6 +14,7 @@ mod execute;
 mod group;
 mod machine;
 mod observe;
+mod overrun;
 mod routing;
 mod shutdown;
 mod spawn;

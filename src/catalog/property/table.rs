@@ -88,6 +88,7 @@ pub static PROPERTIES: [Property; 19] = [
         default: Some("100%"),
         absent: "100%",
         example: "20%",
+        enforced: true,
         doc: "hard ceiling of memory",
         ..PLAIN
     },

@@ -120,9 +120,9 @@ impl<S: ?Sized> Cell<S> {
 
     /// Whether the task should not go on, as far as can be seen from inside of it.
     pub(super) fn must_stop(&self) -> bool {
-        self.flags.is_aborted()
+        self.is_doomed()
             || mem::is_doomed_here()
-            || (self.in_query && (self.account.is_killed() || self.account.memory().is_doomed()))
+            || (self.in_query && self.account.memory().is_doomed())
     }
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.

@@ -22,6 +22,11 @@ impl Parser<'_> {
             Ok(Statement::DropGroup(DropGroup { if_exists, name }))
         } else if self.keyword("SHOW") {
             self.show()
+        } else if self.keyword("SET") {
+            if !self.keyword("GLOBAL") {
+                return Err(self.unexpected(&["GLOBAL"], VARIABLE));
+            }
+            Ok(Statement::SetGlobal(self.setting()?))
         } else if self.keyword("ROLLBACK") {
             for word in ["CATALOG", "TO", "VERSION"] {
                 self.expect(word)?;
@@ -120,12 +125,12 @@ impl Parser<'_> {
                 Some(self.name()?)
             }));
         }
+        if self.keyword("VARIABLES") {
+            return Ok(Statement::ShowVariables(self.like()?));
+        }
         if self.keyword("CATALOG") {
             self.expect("HISTORY")?;
             return Ok(Statement::ShowHistory);
-        }
-        if self.keyword("VARIABLES") {
-            return Ok(Statement::ShowVariables(self.like()?));
         }
         let verbose = self.keyword("VERBOSE");
         if !self.keyword("RESOURCE") {

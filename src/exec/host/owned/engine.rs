@@ -4,6 +4,7 @@
 //! by one thread at a time: a worker that sleeps, a worker at the end of its quantum, or, while every worker is
 //! in a long poll, a stand-in of the watchdog's.
 
+use super::affinity;
 use super::driver::Driver;
 use crate::exec::core::Core;
 use std::future::{Future, poll_fn};
@@ -46,12 +47,19 @@ impl Drop for Present {
 }
 
 impl Engine {
-    pub(super) fn new(core: Arc<Core>) -> io::Result<Engine> {
-        let runtime = Builder::new_current_thread()
+    /// `cpus`: those among which workers are pinned, if they are.
+    pub(super) fn new(core: Arc<Core>, cpus: &[usize]) -> io::Result<Engine> {
+        let mut builder = Builder::new_current_thread();
+        builder
             .enable_all()
             .event_interval(RAW_TASKS)
-            .thread_name("quotient-blocking")
-            .build()?;
+            .thread_name("quotient-blocking");
+        if !cpus.is_empty() {
+            // A thread of the blocking pool is started by a worker and would stay on that one's CPU.
+            let cpus = cpus.to_vec();
+            builder.on_thread_start(move || affinity::keep_to(&cpus));
+        }
+        let runtime = builder.build()?;
         Ok(Engine {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),

@@ -43,7 +43,8 @@ pub(super) fn start(
     pinned: bool,
     abandoned: &Cause,
 ) -> io::Result<(Crew, Handle, Berth)> {
-    let engine = Arc::new(Engine::new(core.clone())?);
+    let cpus = if pinned { affinity::cpus() } else { Vec::new() };
+    let engine = Arc::new(Engine::new(core.clone(), &cpus)?);
     let weak = Arc::downgrade(&engine);
     let (mut crew, handle) = (
         Crew {
@@ -58,7 +59,6 @@ pub(super) fn start(
     });
     // Even a single worker needs it: nobody else drives while that is in a long poll.
     core.watchdog().start(Arc::downgrade(core));
-    let cpus = if pinned { affinity::cpus() } else { Vec::new() };
     // All of them first: those that get no thread must be seen to leave.
     let crewmen: Vec<_> = workers
         .into_iter()
@@ -68,7 +68,7 @@ pub(super) fn start(
         let cpu = cpus.get(index % cpus.len().max(1)).copied();
         let run = move || {
             if let Some(cpu) = cpu {
-                affinity::pin(cpu);
+                affinity::keep_to(&[cpu]);
             }
             crewman.work();
         };
