@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench alloc_pairs                          ns per pair, ratio to mimalloc
-//! alloc_pairs --count ALLOCATOR SIZE ROUNDS [foreign]      for valgrind, which counts the instructions
+//! alloc_pairs --count ALLOCATOR SIZE ROUNDS [foreign]      for valgrind, which counts the instructions; `none` measures itself
 //! ```
 
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
@@ -18,6 +18,21 @@ use std::time::Instant;
 
 static GROUPS: GroupAlloc = GroupAlloc::new();
 static GROUPS_OVER_SYSTEM: GroupAlloc<System> = GroupAlloc::over(System);
+
+/// Gives the same block again and again: what the measuring itself costs.
+struct Nothing(std::cell::UnsafeCell<[u64; 1024]>);
+
+unsafe impl Sync for Nothing {}
+
+unsafe impl GlobalAlloc for Nothing {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        self.0.get().cast()
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+static NOTHING: Nothing = Nothing(std::cell::UnsafeCell::new([0; 1024]));
 
 /// Blocks that are alive at once: the allocator's free lists work, its pages are not retired.
 const BATCH: usize = 64;
@@ -65,11 +80,7 @@ fn count(allocator: &str, size: usize, rounds: usize, foreign: bool) {
                     drop(black_box(enter(&other)));
                 }
             }
-            "none" => {
-                for _ in 0..BATCH {
-                    black_box(&other);
-                }
-            }
+            "none" => batch(&NOTHING, layout, &mut blocks, free_as),
             other => panic!("no allocator is called {other}"),
         }
     }

@@ -28,6 +28,8 @@ pub enum Kind {
     Refused,
     /// The memory throttle began or ended.
     Throttle,
+    /// Others wait for a poll that takes too long.
+    LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
 }
@@ -38,6 +40,7 @@ impl fmt::Display for Kind {
             Kind::Kill => "kill",
             Kind::Refused => "refused",
             Kind::Throttle => "throttle",
+            Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
         })
     }
@@ -56,6 +59,11 @@ pub fn refused(group: &str, why: &dyn fmt::Display) {
 /// The memory throttle began or ended: `what` in one line.
 pub fn throttle(what: &dyn fmt::Display) {
     tell(Kind::Throttle, "", None, what);
+}
+
+/// Others wait for a poll of this group that takes too long: `what` says of whose task, and who waits.
+pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
+    tell(Kind::LongPoll, group, query, what);
 }
 
 /// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.

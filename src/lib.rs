@@ -220,6 +220,8 @@ pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]
+pub use exec::blame::LongPoll;
+#[doc(inline)]
 pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
@@ -244,17 +246,21 @@ pub mod memory {
     #[doc(inline)]
     pub use crate::mem::desk::Registration;
     #[doc(inline)]
+    pub use crate::mem::transfer::Buffer;
+    #[doc(inline)]
     pub use crate::mem::{
         MemoryError, MemoryOverrun, MemoryScope, Reservation, Shortfall, fallible,
     };
     #[doc(inline)]
-    pub use crate::query::memory::{on_pressure, reserve, try_reserve};
+    pub use crate::query::memory::{on_pressure, reserve, transfer, try_reserve};
 }
 
 /// The drop-in for `tokio::task`.
 pub mod task {
     #[doc(inline)]
     pub use crate::exec::task::{Id, checkpoint, id, try_id, yield_now};
+    #[doc(inline)]
+    pub use crate::exec::worker::block_in_place;
     #[doc(inline)]
     pub use crate::governor::spawn;
     #[doc(inline)]
@@ -272,6 +278,8 @@ mod documents {
     mod first_group {}
     #[doc = include_str!("../docs/guide/classifiers.md")]
     mod classifiers {}
+    #[doc = include_str!("../docs/guide/shares.md")]
+    mod shares {}
     #[doc = include_str!("../docs/guide/running-work.md")]
     mod running_work {}
     #[doc = include_str!("../docs/guide/hosts.md")]

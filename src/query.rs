@@ -16,6 +16,7 @@ use crate::mem::{MemoryScope, Shortfall};
 use crate::unit::QueryId;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -60,8 +61,10 @@ pub struct Usage {
     pub cpu: Duration,
     /// Polls of its tasks.
     pub polls: u64,
-    /// Its longest poll; zero for a group.
+    /// Its longest poll; zero for a group. Time in `block_in_place` is not counted.
     pub longest_poll: Duration,
+    /// Where the task of that poll was spawned; none for a group.
+    pub longest_poll_at: Option<&'static Location<'static>>,
     /// Bytes that it uses now, with what threads keep in their credits.
     pub memory: u64,
     /// The most that it ever used at once.
@@ -194,6 +197,7 @@ impl Query {
     }
 
     /// Spawns a task of this query. It starts without being awaited; dropping the handle detaches it.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -211,12 +215,20 @@ impl Query {
     /// # Cancel safety
     ///
     /// Dropping this future detaches the task, as dropping a handle does; the task goes on.
-    pub async fn run<F>(&self, future: F) -> Result<F::Output, JoinError>
+    #[track_caller]
+    pub fn run<F>(
+        &self,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, JoinError>> + use<'_, F>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn(future).await
+        let place = Location::caller();
+        async move {
+            let lease = Some(self.lease());
+            task::spawn_at(place, &self.core.account, lease, future).await
+        }
     }
 
     /// What it has used so far.
@@ -226,6 +238,7 @@ impl Query {
             cpu: account.cpu.into(),
             polls: account.polls,
             longest_poll: account.longest_poll.into(),
+            longest_poll_at: account.longest_poll_at,
             memory: self.core.account.memory_used(),
             memory_peak: self.core.account.memory().peak(),
             scan_rows: self.core.scan_rows.load(Relaxed),

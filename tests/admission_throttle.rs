@@ -55,10 +55,12 @@ fn the_cap_becomes_the_number_running_then_rises_by_one_per_interval() {
         (5_000, 50, 5),
         (6_000, 50, 6),
         (7_000, 50, 7),
-        (8_000, 50, 8),
+        (8_000, 50, 7),
+        (9_000, 50, 7),
     ];
-    // At 3 s memory is enough again; the first rise comes one interval later. At 8 it is open, at 7 s.
-    let expected = [4, 4, 4, 4, 4, 5, 5, 6, 7, 0, 0];
+    // While it is short the cap follows what runs, downwards only. At 3 s memory is enough again; the first rise
+    // comes one interval later. At 9 s it is that of the runner threads: open.
+    let expected = [4, 3, 2, 2, 2, 3, 3, 4, 5, 6, 7, 0];
     let expected = expected.map(|cap| Some(cap).filter(|cap| *cap > 0));
     assert_eq!(caps(&looks), expected);
 }
@@ -71,6 +73,38 @@ fn the_cap_is_at_least_one_and_at_most_the_runner_threads() {
     // The runner threads were lowered below what runs: throttling frees nothing.
     let step = throttle.look(Nanos::ZERO, Bytes(91), 12, 8);
     assert_eq!(step.began, Some(8));
+}
+
+#[test]
+fn when_the_last_query_ends_under_pressure_one_may_start() {
+    let mut policy: Policy<u64> = Policy::new();
+    policy.register(A, "a".into(), GroupLimits::default(), Nanos::ZERO);
+    policy.set_governor(
+        GovernorLimits {
+            runner_threads: Some(8),
+            order: Order::Fcfs,
+            throttle: Some(rules(1_000)),
+        },
+        Nanos::ZERO,
+    );
+    let arrive =
+        |policy: &mut Policy<u64>, id: u64| policy.arrive(A, QueryId(id), Nanos::ZERO, || id);
+    assert_eq!(arrive(&mut policy, 1), Decision::Admit);
+    assert_eq!(arrive(&mut policy, 2), Decision::Admit);
+    policy.look(Bytes(99), Nanos::ZERO);
+    for id in 3..6 {
+        assert!(matches!(arrive(&mut policy, id), Decision::Wait(_)));
+    }
+    // Two to one, one to one, one to one: it crawls, and does not stop.
+    for expected in [vec![], vec![3], vec![4], vec![5]] {
+        policy.leave(A, Nanos::ZERO);
+        let answers = policy.take_answers();
+        assert_eq!(
+            answers.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+            expected
+        );
+        assert_eq!(policy.governor(Nanos::ZERO).max_allowed, Some(1));
+    }
 }
 
 #[test]
@@ -190,9 +224,10 @@ fn running_queries_go_on_new_ones_wait_in_order_and_start_as_the_cap_rises() {
             })
             .collect()
     };
-    // One ends under pressure: its place is the next one's. The cap is what it was when the pressure began.
+    // One ends under pressure: nobody takes its place, and the cap falls with it.
     policy.leave(A, ms(500));
-    assert_eq!(started(&mut policy), [5]);
+    assert_eq!(started(&mut policy), []);
+    assert_eq!(policy.governor(ms(500)).max_allowed, Some(3));
     policy.look(Bytes(50), ms(1_000));
     assert_eq!(started(&mut policy), []);
     let mut rises = Vec::new();
@@ -200,7 +235,7 @@ fn running_queries_go_on_new_ones_wait_in_order_and_start_as_the_cap_rises() {
         policy.look(Bytes(50), ms(second * 1_000));
         rises.push(started(&mut policy));
     }
-    assert_eq!(rises, [vec![6], vec![7], vec![8], vec![9], vec![], vec![]]);
+    assert_eq!(rises, [vec![5], vec![6], vec![7], vec![8], vec![9], vec![]]);
     assert_eq!(policy.governor(ms(9_000)).max_allowed, Some(8));
     let counts = policy.group(A).unwrap().counts;
     assert_eq!((counts.waited.throttle, counts.rejected.throttle), (5, 1));

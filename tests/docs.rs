@@ -16,11 +16,12 @@ use quotient::metrics::names;
 use std::collections::BTreeSet;
 
 /// Everything that a user reads. Their Rust is compiled and run as doctests, through src/lib.rs.
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "docs/sql.md",
     "docs/guide/first-group.md",
     "docs/guide/classifiers.md",
+    "docs/guide/shares.md",
     "docs/guide/running-work.md",
     "docs/guide/hosts.md",
     "docs/guide/tokio.md",

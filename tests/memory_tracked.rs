@@ -256,3 +256,57 @@ async fn the_query_that_holds_most_is_asked_to_spill_first() {
     assert!((6 * MIB..10 * MIB).contains(&bytes), "{bytes}");
     drop((first, never, registration));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_buffer_that_is_transferred_is_the_receivers_without_being_copied() {
+    let governor = governor();
+    let (producer, consumer) = (query(&governor, "etl").await, query(&governor, "bi").await);
+    let made = producer
+        .run(async {
+            let numbers: Vec<u64> = (0..4 << 20).collect(); // 32 MiB
+            (numbers, "x".repeat(8 << 20), String::from("small"))
+        })
+        .await
+        .unwrap();
+    about(producer.usage().memory, 40 * MIB);
+    let kept = consumer
+        .run(async move {
+            let (mut numbers, mut text, mut small) = made;
+            let place = numbers.as_ptr().addr();
+            let moved = memory::transfer(&mut numbers).unwrap();
+            assert_eq!(moved, (numbers.capacity() * 8) as u64);
+            assert_eq!(numbers.as_ptr().addr(), place);
+            assert_eq!(
+                memory::transfer(&mut numbers).unwrap(),
+                0,
+                "it is its own already"
+            );
+            let mut slice = text.split_off(4 << 20).into_boxed_str().into_boxed_bytes();
+            assert_eq!(memory::transfer(&mut text).unwrap(), 8 * MIB);
+            // Made by this query.
+            assert_eq!(memory::transfer(&mut slice).unwrap(), 0);
+            assert_eq!(memory::transfer(&mut small).unwrap(), 0);
+            // A reservation is drawn from.
+            (numbers, text, slice, small)
+        })
+        .await
+        .unwrap();
+    about(producer.usage().memory, 0);
+    about(consumer.usage().memory, 44 * MIB);
+    // No more than the limit lets in: 64 MiB.
+    let more = producer.run(async { vec![1_u8; 32 << 20] }).await.unwrap();
+    let refused = consumer
+        .run(async move {
+            let mut more = more;
+            let refused = memory::transfer(&mut more).unwrap_err();
+            (refused, more.len())
+        })
+        .await
+        .unwrap();
+    assert!(matches!(refused.0, MemoryError::Full { asked, .. } if asked == 32 * MIB));
+    drop((kept, refused));
+    about(of(&governor, "bi").used.unwrap(), 0);
+    about(of(&governor, "etl").used.unwrap(), 0);
+    let outside = memory::transfer(&mut vec![0_u8; 4096]).unwrap_err();
+    assert_eq!(outside, MemoryError::NoTask);
+}

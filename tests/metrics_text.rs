@@ -3,7 +3,7 @@
 mod support;
 
 use quotient::admission::waits::Waits;
-use quotient::exec::stats::{GroupUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage};
+use quotient::exec::stats::{GroupUsage, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage};
 use quotient::metrics::memory::{GroupMemory, ProcessMemory};
 use quotient::metrics::names::{self, Kind};
 use quotient::metrics::snapshot::{
@@ -119,6 +119,11 @@ fn small() -> Snapshot {
             ..ProcessMemory::default()
         }
         .tracking(Some(200_000), 70_000),
+        spares: SpareUsage {
+            serving: 1,
+            started: 5,
+            late_polls: 9,
+        },
         unclassified: 3,
         queries: Queries {
             num_runner_threads: Some(40),

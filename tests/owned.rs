@@ -238,8 +238,8 @@ fn timers_and_io_go_on_while_every_worker_is_in_a_long_poll() {
             "{workers} workers: timers late by p50 {p50:?}, p90 {p90:?}, max {:?}",
             late[59]
         );
-        // Undriven, a timer waits for half a poll on the average.
-        assert!(p90 < LONG / 4, "{workers} workers: {late:?}");
+        // Undriven, all but the first wait for the end of the poll that they were set in: 90 ms of 100.
+        assert!(p50 < LONG / 2, "{workers} workers: {late:?}");
         end(&governor);
     }
 }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A real service on loopback answers analytical queries over a table of some million rows. Real HTTP clients, in a
-//! child process, act for its tenants in closed loops and check every answer. Five suites run, each on plain
+//! child process, act for its tenants in closed loops and check every answer. Six suites run, each on plain
 //! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
 //! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze
 //! (`--scene 2`) with a picture of the throttle's curve, and a tenant that tries to take all memory (`--scene 3`), with
@@ -205,7 +205,7 @@ fn run(options: &Options) -> Result<bool, String> {
 /// The scenes, one after the other, on a runtime of their own.
 fn run_scenes(options: &Options) -> Result<bool, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
-    let length = options.window.max(Duration::from_millis(1_500));
+    let length = options.window.max(Duration::from_secs(3));
     let picture = options.svg.with_extension("squeeze.svg");
     let memory = options.svg.with_extension("memory.svg");
     let mut all_hold = true;
@@ -273,8 +273,16 @@ fn run_suites(options: &Options) -> Result<bool, String> {
         let _ = stopped.await;
     }));
 
+    let prepare = |suite: usize| {
+        let script = SUITES[suite].statements;
+        let done = match script {
+            "" => Ok(()),
+            script => runtime.block_on(hosts.execute(script)),
+        };
+        done.map_err(|refusal| Stopped::Statements(refusal.to_string()))
+    };
     let outcome = Stage::open(address, hosts.clone(), meter, workers, interrupted)
-        .and_then(|stage| measure(options, workers, stage, &mut progress));
+        .and_then(|stage| measure(options, workers, stage, prepare, &mut progress));
     progress.finish();
     drop(stop);
     let served = runtime.block_on(serving);
@@ -296,10 +304,12 @@ fn measure(
     options: &Options,
     workers: usize,
     mut stage: Stage,
+    prepare: impl Fn(usize) -> Result<(), Stopped>,
     progress: &mut Progress,
 ) -> Result<Vec<Window>, Stopped> {
     let mut windows = Vec::new();
     for &suite in &options.suites {
+        prepare(suite)?;
         for arm in [Arm::Tokio, Arm::Quotient] {
             for (company, window) in options.phases(suite) {
                 let warm_up = options.warm_up;

@@ -20,8 +20,10 @@ const RUNNERS: u64 = 12;
 /// Large enough for every allocator to map it and to give it back when it is freed.
 const BLOCK: usize = 36 << 20;
 /// The threshold leaves room for so many blocks.
-const ROOM: u64 = 5;
-const HOLDS: Duration = Duration::from_millis(60);
+const ROOM: u64 = 4;
+/// How long a query holds its memory: much longer than it takes to fill it, also on a busy machine.
+const HEAVY: Duration = Duration::from_millis(250);
+const LIGHT: Duration = Duration::from_millis(20);
 /// How often the throttle looks; StarTree's default of a second, made short for a demonstration.
 const INTERVAL: Duration = Duration::from_millis(40);
 const SAMPLE: Duration = Duration::from_millis(10);
@@ -85,16 +87,20 @@ async fn squeeze(throttled: bool, threshold: u64, length: Duration) -> Result<Ve
     Ok(samples)
 }
 
-/// A closed loop: light queries, heavy ones in the second of four quarters, light ones again.
+/// A closed loop: light queries, heavy ones for a third of the time, light ones again.
 async fn ask(governor: &Governor, number: u64, length: Duration) {
     let begun = Instant::now();
     let anybody = Attributes::new();
     while begun.elapsed() < length {
         let part = begun.elapsed().as_secs_f64() / length.as_secs_f64();
-        let heavy = (0.15..0.45).contains(&part);
+        let (size, length) = match part {
+            0.1..0.45 => (BLOCK, HEAVY),
+            _ => (1 << 10, LIGHT),
+        };
         let query = governor.spawn(&anybody, async move {
-            let block = vec![number as u8; if heavy { BLOCK } else { 1 << 10 }];
-            sleep(HOLDS).await;
+            // Not zero: zeroes would not be written.
+            let block = vec![number as u8 + 1; size];
+            sleep(length).await;
             block.len()
         });
         // Refused ones are asked again; there are none here, the wait is longer than the scene.

@@ -13,6 +13,7 @@ use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
 use slab::Slab;
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -27,7 +28,9 @@ pub struct Account {
     memory: Arc<OwnerHandle>,
     cpu: AtomicU64,
     polls: AtomicU64,
+    /// A mirror of what is in `longest`, to be compared with at each poll.
     longest_poll: AtomicU64,
+    longest: Mutex<(Nanos, Option<&'static Location<'static>>)>,
     killed: Verdict,
     panicked: AtomicBool,
     aborted: AtomicBool,
@@ -45,6 +48,8 @@ pub struct AccountUsage {
     pub polls: u64,
     /// Its longest poll.
     pub longest_poll: Nanos,
+    /// Where the task of that poll was spawned.
+    pub longest_poll_at: Option<&'static Location<'static>>,
 }
 
 impl Account {
@@ -82,6 +87,7 @@ impl Account {
             cpu: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             longest_poll: AtomicU64::new(0),
+            longest: Mutex::default(),
             killed: Verdict::new(),
             panicked: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
@@ -123,10 +129,12 @@ impl Account {
 
     /// What it has used, as far as charged: complete up to the last poll that ended.
     pub fn usage(&self) -> AccountUsage {
+        let (longest_poll, longest_poll_at) = *self.longest.lock();
         AccountUsage {
             cpu: self.cpu(),
             polls: self.polls.load(Relaxed),
-            longest_poll: Nanos(self.longest_poll.load(Relaxed)),
+            longest_poll,
+            longest_poll_at,
         }
     }
 
@@ -175,14 +183,29 @@ impl Account {
         Nanos(self.cpu.load(Relaxed))
     }
 
-    /// Charges one poll; the account's CPU time with it.
+    /// Charges one poll of a task that was spawned at `place`, which kept its worker for `held`; the account's CPU
+    /// time with it.
     #[inline]
-    pub(super) fn charge(&self, took: Nanos) -> Nanos {
+    pub(super) fn charge(
+        &self,
+        took: Nanos,
+        held: Nanos,
+        place: &'static Location<'static>,
+    ) -> Nanos {
         self.polls.fetch_add(1, Relaxed);
-        if took.0 > self.longest_poll.load(Relaxed) {
-            self.longest_poll.fetch_max(took.0, Relaxed);
+        if held.0 > self.longest_poll.load(Relaxed) {
+            self.outlast(held, place);
         }
         Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took)
+    }
+
+    #[cold]
+    fn outlast(&self, held: Nanos, place: &'static Location<'static>) {
+        let mut longest = self.longest.lock();
+        if held > longest.0 {
+            *longest = (held, Some(place));
+            self.longest_poll.store(held.0, Relaxed);
+        }
     }
 
     /// The level-2 stream of its tasks, as decided on and as the number that tasks carry.

@@ -161,6 +161,7 @@ impl Group {
 
     /// As [`Group::push`], when a worker will come by in a moment without being woken.
     pub(super) fn push_quietly(&self, task: Runnable) {
+        let doomed = self.is_held_back() && task.metadata().cell.is_doomed();
         let inactive = {
             let mut incoming = self.incoming.lock();
             let stamp = incoming.stamp(|| self.core.clock().now());
@@ -170,6 +171,9 @@ impl Group {
         };
         if inactive {
             self.core.activate(self);
+        }
+        if doomed {
+            self.core.excuse(self);
         }
     }
 
@@ -213,12 +217,25 @@ impl Group {
     /// A waiting task has to be dropped: it goes before all others. Where it is not in the queue it is on its way to
     /// it, or to be polled.
     pub(super) fn hurry(&self, stream: Stream, place: Place, is: impl FnOnce(&Runnable) -> bool) {
-        self.queue.lock().hurry(stream, place, is);
+        let found = self.queue.lock().hurry(stream, place, is);
+        if found && self.is_held_back() {
+            self.core.excuse(self);
+        }
     }
 
     /// All tasks of a query have to be dropped.
     pub(super) fn hurry_query(&self, id: QueryId) {
         self.queue.lock().hurry_query(id);
+        if self.is_held_back() {
+            self.core.excuse(self);
+        }
+    }
+
+    /// Whether tasks wait here that only have to be dropped.
+    pub(super) fn has_urgent(&self) -> bool {
+        let mut queue = self.queue.lock();
+        self.absorb(&mut queue, &mut Vec::new());
+        queue.has_urgent()
     }
 
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.

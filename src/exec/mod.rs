@@ -13,6 +13,7 @@
 
 pub mod account;
 mod alarm;
+pub mod blame;
 pub mod context;
 pub mod core;
 mod ending;
@@ -21,6 +22,7 @@ pub mod host;
 mod incoming;
 pub mod join;
 mod sleepers;
+mod spares;
 pub mod stats;
 mod tally;
 pub mod task;

@@ -131,6 +131,7 @@ impl Governor {
     /// does, by the rules of [`admit`](Governor::admit). A refusal is the handle's error:
     /// [`JoinError::reason`](crate::exec::join::JoinError::reason) is [`KillReason::NotAdmitted`] then. Aborting the
     /// handle while it waits leaves the line.
+    #[track_caller]
     pub fn spawn<F>(&self, attributes: &Attributes, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,

@@ -21,6 +21,7 @@ use crate::unit::{Bytes, Nanos};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What drives the workers.
@@ -57,6 +58,8 @@ pub struct Builder {
     settings: Settings,
     memory_probe: Option<MemoryProbe>,
     memory_collect: Collect,
+    long_poll: Option<Duration>,
+    spares: Option<usize>,
     pinned: bool,
 }
 
@@ -77,6 +80,8 @@ impl Default for Builder {
             settings: Settings::default(),
             memory_probe: None,
             memory_collect: Box::new(|| ()),
+            long_poll: None,
+            spares: None,
             pinned: false,
         }
     }
@@ -189,6 +194,23 @@ impl Builder {
         self
     }
 
+    /// A poll longer than this is long: it is counted, and while others wait for it, it is charged as it goes on, put
+    /// down in [`Governor::long_polls`], and a spare thread serves the others. 100 µs and more; default: what the
+    /// variable `long_poll_threshold_ms` says, which changes it at run time.
+    pub fn long_poll_threshold(mut self, threshold: Duration) -> Builder {
+        self.long_poll = Some(threshold);
+        self
+    }
+
+    /// How many threads may serve the other groups at once while workers are stuck in long polls; 0: none, a group
+    /// is felt by the others for as long as its longest poll. They are started when needed and end after some seconds
+    /// without work. Default: as many as workers on a multi-thread runtime, 0 on a current-thread one, where one
+    /// thread and a clock that can be paused are what was asked for.
+    pub fn spares(mut self, spares: usize) -> Builder {
+        self.spares = Some(spares);
+        self
+    }
+
     /// Whether each worker of [`Host::Owned`] keeps to one CPU, in turn of those that the process may use. Default:
     /// no, the system places them. Worth it where nothing else runs on the machine; elsewhere a worker waits for
     /// its CPU while others are idle. Threads that a task starts itself inherit its CPU. No effect where the system cannot, and none on [`Host::Attached`].
@@ -219,6 +241,25 @@ impl Builder {
                 what: "workers",
                 value: workers.to_string(),
                 allowed: "1 to 4096",
+            });
+        }
+        if let Some(threshold) = self.long_poll.filter(|least| *least < LEAST_LONG_POLL) {
+            return Err(Error::Invalid {
+                what: "long_poll_threshold",
+                value: format!("{threshold:?}"),
+                allowed: "100 µs and more",
+            });
+        }
+        let scheduled = attached
+            .as_ref()
+            .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
+        let threads = scheduled.unwrap_or(true);
+        let spares = self.spares.unwrap_or(if threads { workers } else { 0 });
+        if spares > MAX_WORKERS {
+            return Err(Error::Invalid {
+                what: "spares",
+                value: spares.to_string(),
+                allowed: "0 to 4096",
             });
         }
         let memory_limit = self.memory_limit.map_or_else(pressure::available, Bytes);
@@ -254,12 +295,8 @@ impl Builder {
                 allowed: "MemoryThrottledFCFS on runtimes with timers (enable_time) only",
             });
         }
-        let scheduled = attached
-            .as_ref()
-            .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
         let memory = OwnerHandle::open_governor();
         memory.set_limit(Some(memory_limit.0));
-        let threads = scheduled.unwrap_or(true);
         memory.set_overrun(overrun::choose(
             self.overrun,
             &catalog,
@@ -273,15 +310,20 @@ impl Builder {
         let memory_probe = self
             .memory_probe
             .unwrap_or_else(|| Box::new(move || probe.read().used()));
-        let (core, workers) = Core::new(Config {
+        let variable = Duration::from_millis(settings.long_poll_threshold_ms);
+        let long_poll = self.long_poll.unwrap_or(variable);
+        let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
+        let (core, crew) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
-            long_poll: Nanos::from_millis(settings.long_poll_threshold_ms),
+            long_poll,
             clock: self.clock,
             displace: scheduled.unwrap_or(false),
             record: self.record,
-            watchdog: scheduled.unwrap_or(true),
+            watchdog: threads || spares > 0,
+            spares,
+            hands_over: attached.is_some(),
             memory,
             shortage: KillReason::shortage,
             park: match scheduled {
@@ -292,10 +334,11 @@ impl Builder {
         });
         let abandoned = KillReason::Shutdown.into_cause();
         let driven = match attached {
-            Some(runtime) => host::attach(runtime, workers, &abandoned),
-            None => host::own(&core, workers, self.pinned, &abandoned)
+            Some(runtime) => host::attach(runtime, crew, &abandoned),
+            None => host::own(&core, crew, self.pinned, &abandoned)
                 .map_err(|error| Error::Host(Arc::new(error)))?,
         };
+        core.stand_in_on(driven.1.runtime());
         Ok(Governor::start(Parts {
             catalog,
             core,
@@ -343,6 +386,8 @@ fn run_init_sql(
 const MAX_WORKERS: usize = 4096;
 /// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
 const QUANTUM: Nanos = Nanos::from_micros(100);
+/// The watchdog looks at half of a long poll; more often would cost more than it saves.
+const LEAST_LONG_POLL: Duration = Duration::from_micros(100);
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -164,6 +164,7 @@ impl Governor {
     /// # Errors
     ///
     /// [`Error::UnknownGroup`].
+    #[track_caller]
     pub fn spawn_in<F>(&self, group: &str, future: F) -> Result<JoinHandle<F::Output>, Error>
     where
         F: Future + Send + 'static,

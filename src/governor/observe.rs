@@ -6,6 +6,7 @@
 use super::routing::Entry;
 use super::{Governor, machine};
 use crate::admission::{Counts, GovernorAdmission, GroupAdmission};
+use crate::exec::blame::LongPoll;
 use crate::exec::stats::GroupUsage;
 use crate::mem;
 use crate::metrics::memory::{GroupMemory, ProcessMemory};
@@ -46,6 +47,7 @@ impl Governor {
             groups,
             workers: inner.core.worker_usage(),
             memory,
+            spares: inner.core.spare_usage(),
             unclassified: inner.unclassified.load(Relaxed),
             queries: queries(inner.gate.governor()),
             unmanaged_cpu,
@@ -68,6 +70,12 @@ impl Governor {
             ..ProcessMemory::default()
         }
         .tracking(bytes(reading.root), owned.sum())
+    }
+
+    /// Polls longer than the threshold that others had to wait for, the newest first: the last 256, those that go on
+    /// included. Whose they were, where the task was spawned, how long they took, who waited.
+    pub fn long_polls(&self) -> Vec<LongPoll> {
+        self.inner.core.long_polls()
     }
 
     /// One row per group, and what is in none of them any more. Nothing moves from one group to another

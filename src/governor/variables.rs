@@ -35,6 +35,10 @@ impl Governor {
             output.notice(notice);
         }
         *current = next;
+        if variable == Variable::LongPollThresholdMs {
+            let threshold = Nanos::from_millis(current.long_poll_threshold_ms);
+            inner.core.set_long_poll(threshold);
+        }
         inner.govern(&current);
         Ok(output)
     }

@@ -8,6 +8,15 @@ use super::rules::{self, MemoryOverrun, Request, Ruling};
 use super::shortfall::{MemoryScope, Shortfall};
 use super::slot::{self, Rank, Slot, slot};
 use super::tenure::{self, Tenure};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Queries doomed so far.
+static DOOMS: AtomicU64 = AtomicU64::new(0);
+
+/// How many queries have been doomed in this process: for those who look for them later.
+pub(crate) fn dooms() -> u64 {
+    DOOMS.load(SeqCst)
+}
 
 /// What the allocator does with the request.
 pub(super) enum Decree {
@@ -131,6 +140,7 @@ impl Case<'_> {
         tenure::record(victim.number, self.shortfall);
         if victim.doom() {
             slot(self.at).set_pending(victim);
+            DOOMS.fetch_add(1, SeqCst);
         }
         self.local.note_doom();
     }

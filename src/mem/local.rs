@@ -5,8 +5,8 @@
 //!    changes no shared number.
 //! 2. The current owner's entry is its own; nothing evicts it while it is current.
 //! 3. Beside the process's entry, one entry (the *hot* one, current now or last) keeps up to two chunks; the others
-//!    keep [`KEEP`](rules::KEEP) each, and there are [`KEPT_OWNERS`](rules::KEPT_OWNERS) of them at most: three
-//!    chunks per thread in all.
+//!    keep a sixteenth of one each, and there are [`KEPT_OWNERS`](rules::KEPT_OWNERS) of them at most: three chunks
+//!    per thread in all.
 //! 4. A thread keeps credits of others than the process only while it serves, that is inside a worker's run, or
 //!    while it is entered; it gives them back at the end of either. A thread whose thread-locals are being
 //!    destroyed keeps nothing: what it does then goes to the table at once.
@@ -55,6 +55,8 @@ pub(super) struct Local {
     entries: [Entry; ENTRIES],
     current: Cell<usize>,
     hot: Cell<usize>,
+    /// What the hot entry may keep at most: two chunks, as large as chunks were last; 0 if nothing is kept.
+    cap: Cell<u32>,
     /// Entries that have an owner other than the process.
     held: Cell<u64>,
     stage: Cell<Stage>,
@@ -143,6 +145,7 @@ impl Local {
             }; ENTRIES],
             current: Cell::new(PROCESS),
             hot: Cell::new(PROCESS),
+            cap: Cell::new(0),
             held: Cell::new(0),
             stage: Cell::new(Stage::New),
             serving: Cell::new(false),
@@ -183,13 +186,14 @@ impl Local {
         self.register();
         let last = self.hot.replace(place);
         if last != place && last != PROCESS {
-            self.trim(self.entry(last), rules::KEEP);
+            let last = self.entry(last);
+            last.cap.set(last.cap.get().min(self.keep()));
+            self.reduce(last, u64::from(last.cap.get()));
         }
         let entry = self.entry(place);
         if entry.owner.get() != owner {
             self.claim(place, owner);
         }
-        entry.cap.set(self.cap(2 * self.chunk(owner)));
     }
 
     /// Gives an entry to another owner; it is not the current one's.
@@ -201,7 +205,7 @@ impl Local {
         let entry = self.entry(place);
         self.empty(entry);
         entry.owner.set(owner);
-        entry.cap.set(self.cap(self.chunk(owner).min(rules::KEEP)));
+        entry.cap.set(self.keep());
         self.held.set(self.held.get() | 1 << place);
     }
 
@@ -209,11 +213,9 @@ impl Local {
         rules::chunk(slot::room(owner), THREADS.load(Relaxed))
     }
 
-    fn cap(&self, most: u64) -> u32 {
-        match self.stage.get() {
-            Stage::Direct => 0,
-            _ => u32::try_from(most).unwrap_or(u32::MAX),
-        }
+    /// What is kept of an owner at first.
+    fn keep(&self) -> u32 {
+        self.cap.get() / (2 * rules::KEPT_OWNERS)
     }
 
     // ---- the cold half of taking and giving -----------------------------------------------------------------
@@ -227,8 +229,12 @@ impl Local {
         let owner = entry.owner.get();
         let short = bytes - entry.credit.get();
         if self.stage.get() == Stage::Ready {
-            let chunk = self.chunk(owner);
-            entry.cap.set(self.cap(2 * chunk));
+            // The first time little, then twice as much each time, up to a chunk: most polls allocate little, and
+            // what they leave of a whole chunk would have to go back at once.
+            let most = self.chunk(owner);
+            self.cap.set(u32::try_from(2 * most).unwrap_or(u32::MAX));
+            let chunk = most.min(u64::from(entry.cap.get().max(self.keep())));
+            entry.cap.set(u32::try_from(2 * chunk).unwrap_or(u32::MAX));
             if chunk > 0 && promise::try_charge(owner, short.saturating_add(chunk)).is_ok() {
                 entry.credit.set(chunk);
                 return Some(owner);
@@ -289,7 +295,18 @@ impl Local {
         let cap = u64::from(entry.cap.get());
         if entry.credit.get() > cap {
             self.reduce(entry, cap / 2);
+            let grows = self.is_hot(entry);
+            if grows {
+                entry
+                    .cap
+                    .set(entry.cap.get().saturating_mul(2).min(self.cap.get()));
+            }
         }
+    }
+
+    fn is_hot(&self, entry: &Entry) -> bool {
+        let place = place(entry.owner.get());
+        place == PROCESS || place == self.hot.get()
     }
 
     #[cold]
@@ -316,11 +333,6 @@ impl Local {
             entry.credit.set(entry.credit.get() - surplus);
             promise::credit(entry.owner.get(), surplus);
         }
-    }
-
-    fn trim(&self, entry: &Entry, keep: u64) {
-        entry.cap.set(entry.cap.get().min(self.cap(keep)));
-        self.reduce(entry, keep);
     }
 
     fn empty(&self, entry: &Entry) {

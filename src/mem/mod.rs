@@ -17,6 +17,7 @@
 //! - [`waiting`]: reservations that do not fit yet, in their order.
 //! - [`reservation`], [`desk`]: memory that is promised before it is used, and where it is asked for.
 //! - `promise`: allocations are taken out of what their owner has reserved.
+//! - [`transfer`]: large buffers change their owner.
 //! - [`spill`]: who is asked for memory back, and for how much.
 
 pub mod alloc;
@@ -36,6 +37,7 @@ mod shortfall;
 mod slot;
 pub mod spill;
 mod tenure;
+pub mod transfer;
 pub mod waiting;
 
 /// The atomics of [`life`], which is compiled a second time over loom's to be model-checked.
@@ -46,6 +48,7 @@ mod atomic {
 #[cfg(all(test, quotient_loom))]
 mod modelled;
 
+pub(crate) use doom::dooms;
 pub use error::MemoryError;
 pub(crate) use fallible::lifted;
 pub use fallible::{fallible, is_fallible};

@@ -9,10 +9,8 @@ pub const CHUNK: u64 = 256 << 10;
 const ALL_CHUNKS: u64 = 64 << 20;
 /// The least chunk worth a walk up the chain, while there is room.
 const LEAST_CHUNK: u64 = 4 << 10;
-/// Owners whose credit a thread keeps beside the one it works for.
+/// Owners whose credit a thread keeps beside the one it works for: together one chunk.
 pub(super) const KEPT_OWNERS: u32 = 16;
-/// How much of each: together one chunk.
-pub(super) const KEEP: u64 = CHUNK / KEPT_OWNERS as u64;
 
 /// A single request of this size or more is never granted beyond a limit.
 pub const LARGE: u64 = 1 << 20;

@@ -151,6 +151,12 @@ table! {
         "How often the worker went to sleep.";
     POLLS = "quotient_polls_total", Counter, Count, ["path"],
         "Polls while one group had work (fast) and while groups competed (fair).";
+    SPARES = "quotient_spares", Gauge, Count, [],
+        "Threads that serve now in the place of workers in long polls or in block_in_place.";
+    SPARES_STARTED = "quotient_spares_started_total", Counter, Count, [],
+        "How often such a thread has begun to serve.";
+    OVERRUNS = "quotient_overruns_total", Counter, Count, [],
+        "Polls that were found to be longer than long_poll_threshold while they went on.";
     UNMANAGED_CPU = "quotient_unmanaged_cpu_seconds_total", Counter, Seconds, [],
         "CPU time of the process that no group was charged for: raw tokio tasks, other threads.";
     CATALOG_VERSION = "quotient_catalog_version", Gauge, Count, [],

@@ -5,7 +5,7 @@
 
 use super::memory::{GroupMemory, ProcessMemory};
 use crate::admission::waits::Waits;
-use crate::exec::stats::{GroupUsage, TimeHistogram, WorkerUsage};
+use crate::exec::stats::{GroupUsage, SpareUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 
@@ -18,6 +18,8 @@ pub struct Snapshot {
     pub workers: Vec<WorkerUsage>,
     /// Memory of the process.
     pub memory: ProcessMemory,
+    /// The threads that stand in for workers in long polls.
+    pub spares: SpareUsage,
     /// Requests that matched no classifier.
     pub unclassified: u64,
     /// Queries over all groups, and how many there may be.

@@ -31,6 +31,12 @@ pub fn render(snapshot: &Snapshot) -> String {
         .line(&[], snapshot.unclassified);
     queries(&mut page, &snapshot.queries);
     workers(&mut page, snapshot);
+    page.family(&names::SPARES)
+        .line(&[], snapshot.spares.serving);
+    page.family(&names::SPARES_STARTED)
+        .line(&[], snapshot.spares.started);
+    page.family(&names::OVERRUNS)
+        .line(&[], snapshot.spares.late_polls);
     page.family(&names::UNMANAGED_CPU)
         .line(&[], Seconds(snapshot.unmanaged_cpu));
     page.family(&names::CATALOG_VERSION)

@@ -7,6 +7,7 @@ use crate::exec::account::Account;
 use crate::exec::task;
 use crate::mem::desk::{Ask, Registration};
 use crate::mem::reservation::{self, Reserving};
+use crate::mem::transfer::{self, Buffer};
 use crate::mem::{MemoryError, Reservation};
 use std::sync::{Arc, Weak};
 
@@ -106,6 +107,39 @@ pub fn on_pressure(
     let account = current()?;
     let query = Query::current().map(|query| query.downgrade());
     Ok(register(&account, query, priority, Arc::new(callback)))
+}
+
+/// Makes `buffer` the property of the query of the running task: from now on it is charged for it, and whoever was
+/// before is not. Nothing is copied. For what a query gets from another and keeps: without it, memory stays its
+/// producer's until it is freed.
+///
+/// The bytes that moved: the buffer's capacity, or 0 if it is the query's already, has at most 1022 bytes, or nothing is
+/// tracked.
+///
+/// # Errors
+///
+/// [`MemoryError::Full`] if it does not fit under the limits of the query's group: it stays whose it is.
+/// [`MemoryError::NoTask`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let governor = quotient::Governor::builder().build()?;
+/// # let query = governor.admit(&quotient::Attributes::new()).await?;
+/// # let (sender, receiver) = tokio::sync::oneshot::channel::<Vec<u64>>();
+/// # let _ = sender.send(vec![7; 1 << 16]);
+/// let kept = query.spawn(async move {
+///     let mut rows = receiver.await.expect("the producer sends");
+///     quotient::memory::transfer(&mut rows).map(|_| rows.len())
+/// });
+/// assert_eq!(kept.await??, 1 << 16);
+/// # Ok(()) }
+/// ```
+pub fn transfer(buffer: &mut impl Buffer) -> Result<u64, MemoryError> {
+    let account = current()?;
+    let desk = account.group().desk();
+    transfer::transfer(account.memory(), buffer).map_err(|short| desk.does_not_fit(short))
 }
 
 impl Query {

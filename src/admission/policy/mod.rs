@@ -189,6 +189,7 @@ impl<W: Clone> Policy<W> {
             self.pace.freed(now);
         }
         self.running = self.running.saturating_sub(1);
+        self.throttle.left(self.running);
         if let Some(group) = self.groups.get_mut(&id) {
             group.give_place_back(now);
         }

@@ -10,7 +10,8 @@
 //!                                   └───── used > threshold ────┘
 //! ```
 //!
-//! 1. The cap is set once, when throttling begins: running queries go on, and each that ends makes room for one.
+//! 1. While throttling the cap is the number running, at least 1, and only falls: running queries go on, and none
+//!    starts in the place of one that ends.
 //! 2. The first rise comes one interval after memory was seen to be enough again.
 //! 3. A collection is asked for after ten intervals of throttling without a break, and again after each ten more.
 
@@ -87,7 +88,8 @@ impl Throttle {
         let interval = rules.interval.max(Nanos::from_millis(1));
         let mut step = Step::default();
         match &mut self.phase {
-            Phase::Throttling { asked, .. } if short => {
+            Phase::Throttling { cap, asked, .. } if short => {
+                *cap = (*cap).min(running.max(1));
                 if now.since(*asked).0 >= interval.0.saturating_mul(SUSTAINED) {
                     *asked = now;
                     self.collections += 1;
@@ -117,6 +119,13 @@ impl Throttle {
             self.phase = Phase::Open;
         }
         step
+    }
+
+    /// A query has ended; so many are left.
+    pub fn left(&mut self, running: u64) {
+        if let Phase::Throttling { cap, .. } = &mut self.phase {
+            *cap = (*cap).min(running.max(1));
+        }
     }
 
     /// How many queries may run; none = the throttle does not say.

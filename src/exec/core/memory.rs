@@ -6,7 +6,7 @@ use super::Core;
 use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::join::Cause;
-use crate::mem::{OwnerHandle, Shortfall};
+use crate::mem::{self, OwnerHandle, Shortfall};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -33,23 +33,33 @@ impl Core {
         (self.config.shortage)(account, shortfall)
     }
 
-    /// Attends to threads that were parked for good inside a poll: the task's handle learns why it ends, and its query
-    /// is killed. Once as many threads are lost as there were workers, the groups that lost them are frozen.
-    pub(in crate::exec) fn attend_lost(&self) {
+    /// The watchdog's part: kills those that were doomed where no end of a poll is near, and attends to threads that were
+    /// parked for good inside a poll. The task's handle learns why it ends, its query is killed, and another thread
+    /// takes the worker's place. Once as many threads are lost as there were workers, the groups that lost them are
+    /// frozen.
+    pub(in crate::exec) fn attend_memory(&self) {
+        let dooms = mem::dooms();
+        if self.dooms.swap(dooms, SeqCst) != dooms {
+            self.kill_doomed();
+        }
         let lost = self.lost.load(SeqCst);
         if self.attended.swap(lost, SeqCst) == lost {
             return;
         }
         self.kill_doomed();
-        for seat in &self.seats {
+        for seat in self.all_seats() {
             let Some(task) = seat.lost_in.get().filter(|task| !task.is_finished()) else {
                 continue;
             };
+            let replaced = self.replace_worker(seat.index);
             let account = task.account();
             let cause = account.killed().cloned();
             // A task of no query: what was refused is known to the parked thread alone.
-            let cause = cause.unwrap_or_else(|| self.shortage(account, self.memory_of(account)));
-            if lost >= self.workers() {
+            let cause = cause.unwrap_or_else(|| {
+                let memory = account.group().memory();
+                self.shortage(account, memory.state())
+            });
+            if !replaced || lost >= self.workers() {
                 account.group().freeze(&cause);
             }
             task.fail(cause);
@@ -64,9 +74,5 @@ impl Core {
         of_it.for_each(|account| {
             account.kill(cause.clone());
         });
-    }
-
-    fn memory_of(&self, account: &Account) -> Shortfall {
-        account.group().memory().state()
     }
 }

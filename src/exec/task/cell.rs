@@ -12,7 +12,7 @@ use crate::mem;
 use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
@@ -51,6 +51,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) id: Id,
     pub(super) account: Arc<Account>,
     pub(super) flags: Flags,
+    /// Where it was spawned.
+    pub(super) spawned_at: &'static Location<'static>,
     /// When it became ready last.
     pub(super) queued_at: AtomicU64,
     /// Where it waits in its group's queue, if it does.
@@ -126,9 +128,10 @@ impl<S: ?Sized> Cell<S> {
     }
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.
-    pub(super) fn charge(&self, took: Nanos) -> Nanos {
+    /// `held`: how long it kept its worker.
+    pub(super) fn charge(&self, took: Nanos, held: Nanos) -> Nanos {
         if self.in_query {
-            return self.account.charge(took);
+            return self.account.charge(took, held, self.spawned_at);
         }
         // Only the worker that polls the task writes this.
         let cpu = self.cpu.load(Relaxed).saturating_add(took.0);
@@ -185,11 +188,15 @@ struct Join<T> {
 }
 
 impl<T> Cell<Outcome<T>> {
-    pub(super) fn new(account: Arc<Account>) -> Cell<Outcome<T>> {
+    pub(super) fn new(
+        account: Arc<Account>,
+        spawned_at: &'static Location<'static>,
+    ) -> Cell<Outcome<T>> {
         Cell {
             id: Id::next(),
             in_query: account.query().is_some(),
             account,
+            spawned_at,
             flags: Flags::new(),
             queued_at: AtomicU64::new(0),
             place: AtomicU64::new(0),

@@ -14,7 +14,7 @@ use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -60,6 +60,7 @@ where
 {
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
         let started = worker.now();
+        worker.polls_task_of(self.cell.spawned_at);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
         let step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
@@ -71,8 +72,8 @@ where
         } else {
             step
         };
-        let took = worker.polled(started, delay);
-        let cpu = self.cell.charge(took);
+        let (took, held) = worker.polled(started, delay);
+        let cpu = self.cell.charge(took, held);
         let desk = self.cell.account.group.desk();
         desk.look_at_pressure(worker.now());
         worker.aged(cpu);
@@ -234,30 +235,51 @@ const BOX_ABOVE: usize = if cfg!(debug_assertions) {
     16_384
 };
 
-/// Spawns a task on the executor of `account`'s group.
+/// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
+#[track_caller]
 pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    spawn_at(Location::caller(), account, lease, future)
+}
+
+/// As [`spawn`], on behalf of this place.
+pub fn spawn_at<F>(
+    place: &'static Location<'static>,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
     let handle = {
+        // What the task itself needs is its query's.
         let _owner = mem::enter(account.memory());
         if size_of::<F>() > BOX_ABOVE {
-            spawn_sized(account, lease, Box::pin(future))
+            spawn_sized(place, account, lease, Box::pin(future))
         } else {
-            spawn_sized(account, lease, future)
+            spawn_sized(place, account, lease, future)
         }
     };
     account.look_at_memory();
     handle
 }
 
-fn spawn_sized<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+fn spawn_sized<F>(
+    place: &'static Location<'static>,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone()));
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), place));
     let group = account.group();
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));

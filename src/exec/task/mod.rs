@@ -19,12 +19,13 @@ use super::join::{Cause, JoinError, JoinHandle};
 use super::worker::Worker;
 use std::any::Any;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
 pub(super) use cell::{Cell, Meta, Outcome, Task};
-pub use harness::spawn;
+pub use harness::{spawn, spawn_at};
 
 /// Something that a task holds until its future is gone: a query's slot, for instance. Children inherit it.
 pub type Lease = Arc<dyn Any + Send + Sync>;
@@ -50,8 +51,9 @@ impl fmt::Display for Id {
 }
 
 /// The handle of a task that was refused before it existed: cancelled, for `cause`.
+#[track_caller]
 pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
-    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone()));
+    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone(), Location::caller()));
     cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
     JoinHandle::new(cell)
 }

@@ -132,9 +132,11 @@ impl Worker {
         let Some(group) = group.as_deref() else {
             return false;
         };
-        let workers = self.core.workers();
-        for step in 1..workers {
-            let seat = self.core.seat((self.index + step) % workers);
+        let seats = self.core.seat_count();
+        for step in 1..seats {
+            let Some(seat) = self.core.seat((self.index + step) % seats) else {
+                continue;
+            };
             // Fresh mail is its owner's: it comes in a moment, and takes its deferred tasks for lost otherwise.
             if seat.inbox.has_of(group.uid) && seat.leaves_mail(self.now.get()) {
                 return self.take_mail_of(seat);

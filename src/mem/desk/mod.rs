@@ -8,10 +8,10 @@ mod spilling;
 
 pub use spilling::{Ask, Registration};
 
-use crate::mem::OwnerHandle;
 use crate::mem::error::MemoryError;
 use crate::mem::promise;
 use crate::mem::waiting::{Account, Arrival, End, Ticket, Waiting};
+use crate::mem::{OwnerHandle, Shortfall};
 use crate::sync::Mutex;
 use crate::unit::{Bytes, Nanos};
 use limits::{largest, nearest};
@@ -122,6 +122,11 @@ impl Desk {
             nearest(payer, bytes),
             waiting,
         ))
+    }
+
+    /// The refusal of a charge that did not go by the queue.
+    pub(crate) fn does_not_fit(&self, short: Shortfall) -> MemoryError {
+        MemoryError::full(&self.name, short, self.waiting())
     }
 
     /// Charges `bytes` to `payer`, or lets the request wait: its ticket, and until when.

@@ -3,6 +3,7 @@
 //! Mechanism; each thread its own.
 
 use super::{END, Local, PROCESS, RETURN, Stage, THREADS};
+use crate::mem::rules;
 use crate::mem::shortfall::Shortfall;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,14 +19,16 @@ impl Local {
         self.stage.set(Stage::Direct);
         if END.try_with(|_| ()).is_ok() {
             self.stage.set(Stage::Ready);
-            let process = self.entry(PROCESS);
-            process.cap.set(self.cap(2 * self.chunk(0)));
+            self.cap
+                .set(u32::try_from(2 * rules::CHUNK).unwrap_or(u32::MAX));
+            self.entry(PROCESS).cap.set(self.keep());
         }
     }
 
     /// The thread ends: what its other destructors free and allocate goes to the table at once.
     pub(super) fn end(&self) {
         self.stage.set(Stage::Direct);
+        self.cap.set(0);
         self.entries.iter().for_each(|entry| entry.cap.set(0));
         self.give_all_back();
         if self.counted.take() {

@@ -8,6 +8,7 @@ mod affinity;
 mod crewman;
 mod driver;
 mod engine;
+mod standin;
 
 use crate::exec::core::Core;
 use crate::exec::join::Cause;
