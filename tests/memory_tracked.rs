@@ -286,7 +286,6 @@ async fn a_buffer_that_is_transferred_is_the_receivers_without_being_copied() {
             // Made by this query.
             assert_eq!(memory::transfer(&mut slice).unwrap(), 0);
             assert_eq!(memory::transfer(&mut small).unwrap(), 0);
-            // A reservation is drawn from.
             (numbers, text, slice, small)
         })
         .await

@@ -156,16 +156,12 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     }
 }
 
-/// Makes a block another owner's. Whose it was; none for one whose tag is behind it, or has no place.
+/// Where the number of a block's owner is; none for a block whose tag is behind it, or that has no place.
 ///
-/// It is a number that changes. For the numbers to be right, the caller has the block alone, it is of `size` bytes and
-/// from the global allocator, which is a [`GroupAlloc`].
-pub(super) fn retag(block: *mut u8, size: usize, owner: u16) -> Option<u16> {
-    if size <= FOOTER_MOST {
-        return None;
-    }
-    // Relaxed: invariant 3.
-    place_of(block).map(|place| place.swap(owner, Relaxed))
+/// For the numbers to be right, whoever changes it has the block alone, and the block is of `size` bytes and from the
+/// global allocator, which is a [`GroupAlloc`].
+pub(super) fn tag_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16> {
+    (size > FOOTER_MOST).then(|| place_of(block)).flatten()
 }
 
 #[cold]

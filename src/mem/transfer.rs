@@ -2,13 +2,14 @@
 //!
 //! Mechanism; any thread, outside of the allocator.
 
-use super::alloc::retag;
+use super::alloc::tag_of;
 use super::owner::{OwnerHandle, enter};
 use super::promise;
 use super::shortfall::Shortfall;
 use super::{is_installed, local};
 use std::hint::black_box;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What can be handed over as a whole: one block of the global allocator.
 ///
@@ -53,18 +54,19 @@ pub(crate) fn transfer(owner: &OwnerHandle, buffer: &mut impl Buffer) -> Result<
         return Ok(0);
     }
     let (to, bytes) = (owner.owner().0, size as u64);
+    let Some(tag) = tag_of(block, size) else {
+        return Ok(0);
+    };
+    // Relaxed: the buffer is borrowed, so that nobody frees it meanwhile.
+    let from = tag.load(Relaxed);
+    if from == to {
+        return Ok(0);
+    }
     // Charged first: what is there is never more than what is charged.
     charge(owner, bytes)?;
-    match retag(block, size, to) {
-        Some(from) if from != to => {
-            local::give(from, bytes);
-            Ok(bytes)
-        }
-        Some(_) | None => {
-            promise::credit(to, bytes);
-            Ok(0)
-        }
-    }
+    tag.store(to, Relaxed);
+    local::give(from, bytes);
+    Ok(bytes)
 }
 
 /// What the owner has reserved is taken first.
