@@ -7,7 +7,7 @@
 //! that comes early.
 
 use super::engine::Engine;
-use crate::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use tokio::sync::Notify;
@@ -40,6 +40,8 @@ impl Order {
 
 #[derive(Debug)]
 pub(super) struct Lookout {
+    /// Whether its thread was started. It may take a while until it runs and says who it is.
+    started: AtomicBool,
     thread: OnceLock<Thread>,
     order: Order,
     relief: Notify,
@@ -48,6 +50,7 @@ pub(super) struct Lookout {
 impl Lookout {
     pub(super) fn new() -> Lookout {
         Lookout {
+            started: AtomicBool::new(false),
             thread: OnceLock::new(),
             order: Order::new(),
             relief: Notify::new(),
@@ -59,8 +62,10 @@ impl Lookout {
         if !self.order.change(AWAY, CALLED) {
             return;
         }
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
+        if self.started.swap(true, SeqCst) {
+            if let Some(thread) = self.thread.get() {
+                thread.unpark();
+            }
             return;
         }
         let (engine, present) = (engine.clone(), engine.enlist());
@@ -73,6 +78,7 @@ impl Lookout {
         };
         let started = thread::Builder::new().name("quotient-io".into()).spawn(run);
         if started.is_err() {
+            self.started.store(false, SeqCst);
             self.order.change(CALLED, AWAY);
         }
     }
