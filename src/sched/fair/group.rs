@@ -23,6 +23,8 @@ pub(super) struct Group {
     pub(super) late_until: Nanos,
     /// Workers that it may have before others.
     pub(super) reserved: u32,
+    /// When it began to claim one last, counted in claims of all groups.
+    pub(super) claimed: u64,
     pub(super) quota: Option<Quota>,
     /// Its cap does not hold it back for now.
     pub(super) excused: bool,
@@ -44,6 +46,7 @@ impl Group {
             late: 0,
             late_until: Nanos::ZERO,
             reserved: 0,
+            claimed: 0,
             quota: None,
             excused: false,
             throttled: Nanos::ZERO,
