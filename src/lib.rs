@@ -164,7 +164,11 @@ pub use catalog::QueryType;
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]
+pub use exec::hooks::TaskMeta;
+#[doc(inline)]
 pub use exec::join::{AbortHandle, JoinError, JoinHandle};
+#[doc(inline)]
+pub use exec::set::JoinSet;
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
@@ -175,11 +179,19 @@ pub use unit::{GroupId, QueryId};
 /// The drop-in for `tokio::task`.
 pub mod task {
     #[doc(inline)]
+    pub use crate::exec::abort_on_drop::{AbortOnDrop, AbortOnDropHandle};
+    #[doc(inline)]
+    pub use crate::exec::join::{AbortHandle, JoinError, JoinHandle};
+    #[doc(inline)]
+    pub use crate::exec::set::JoinSet;
+    #[doc(inline)]
     pub use crate::exec::task::{Id, id, try_id, yield_now};
     #[doc(inline)]
-    pub use crate::governor::spawn;
+    pub use crate::governor::{SetBuilder, TaskBuilder as Builder, spawn, spawn_blocking};
     #[doc(inline)]
     pub use crate::query::{Current, current};
+    #[doc(no_inline)]
+    pub use tokio::task::{consume_budget, coop, unconstrained};
 }
 
 /// The Rust of the documents, compiled and run with the tests.

@@ -8,8 +8,9 @@
 use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
 use crate::exec::account::Account;
+use crate::exec::blocking;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
-use crate::exec::task::{self, Lease};
+use crate::exec::task::{self, Lease, Origin};
 use crate::unit::QueryId;
 use std::fmt;
 use std::future::Future;
@@ -143,6 +144,7 @@ impl Query {
     }
 
     /// Spawns a task of this query. It starts without being awaited; dropping the handle detaches it.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -160,12 +162,44 @@ impl Query {
     /// # Cancel safety
     ///
     /// Dropping this future detaches the task, as dropping a handle does; the task goes on.
-    pub async fn run<F>(&self, future: F) -> Result<F::Output, JoinError>
+    #[track_caller]
+    pub fn run<F>(&self, future: F) -> impl Future<Output = Result<F::Output, JoinError>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn(future).await
+        let origin = Origin::here();
+        async move { self.spawn_as(origin, future).await }
+    }
+
+    pub(crate) fn spawn_as<F>(&self, origin: Origin, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        task::spawn_as(origin, &self.core.account, Some(self.lease()), future)
+    }
+
+    /// Runs a closure that may block in this query; see [`task::spawn_blocking`](crate::task::spawn_blocking).
+    ///
+    /// # Panics
+    ///
+    /// If the runtime's pool can start no thread, as tokio does.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, closure: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.spawn_blocking_as(Origin::here(), closure)
+    }
+
+    pub(crate) fn spawn_blocking_as<F, R>(&self, origin: Origin, closure: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        blocking::spawn(origin, &self.core.account, Some(self.lease()), closure)
     }
 
     /// What it has used so far.

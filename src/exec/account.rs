@@ -148,6 +148,12 @@ impl Account {
         Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took)
     }
 
+    /// Charges CPU time that was spent outside of any poll.
+    pub(super) fn charge_blocking(&self, took: Nanos) {
+        self.cpu.fetch_add(took.0, Relaxed);
+        self.group.counters.blocked(took);
+    }
+
     /// The level-2 stream of its tasks, as decided on and as the number that tasks carry.
     pub(super) fn stream(&self) -> (Stream, u64) {
         match self.query {

@@ -11,14 +11,18 @@
 //! It knows groups, accounts and opaque leases; it does not know what a statement, a classifier or a
 //! permit is. What it decides, it asks [`sched`](crate::sched).
 
+pub mod abort_on_drop;
 pub mod account;
+pub mod blocking;
 pub mod context;
 pub mod core;
 mod ending;
 pub mod group;
+pub mod hooks;
 pub mod host;
 mod incoming;
 pub mod join;
+pub mod set;
 mod sleepers;
 pub mod stats;
 mod tally;

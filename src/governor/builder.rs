@@ -8,12 +8,14 @@ use crate::catalog::{Catalog, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
+use crate::exec::hooks::{Hooks, TaskMeta};
 use crate::exec::host::attached;
 use crate::query::KillReason;
 use crate::sched;
 use crate::sql;
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What drives the workers.
@@ -40,6 +42,7 @@ pub struct Builder {
     clock: Clock,
     policy: sched::Config,
     record: bool,
+    hooks: Hooks,
 }
 
 impl Default for Builder {
@@ -53,6 +56,7 @@ impl Default for Builder {
             clock: Clock::tsc(),
             policy: sched::Config::default(),
             record: false,
+            hooks: Hooks::default(),
         }
     }
 }
@@ -115,6 +119,43 @@ impl Builder {
         self
     }
 
+    /// Called when a task is spawned, before it is queued, on the thread that spawns it; as tokio's runtime builder.
+    /// A later hook replaces an earlier one. What a hook panics with is dropped.
+    pub fn on_task_spawn(
+        mut self,
+        hook: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    ) -> Builder {
+        self.hooks.spawn = Some(Box::new(hook));
+        self
+    }
+
+    /// Called right before each poll of a task, by the worker that polls it.
+    pub fn on_before_task_poll(
+        mut self,
+        hook: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    ) -> Builder {
+        self.hooks.before_poll = Some(Box::new(hook));
+        self
+    }
+
+    /// Called right after each poll of a task, the last one included.
+    pub fn on_after_task_poll(
+        mut self,
+        hook: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    ) -> Builder {
+        self.hooks.after_poll = Some(Box::new(hook));
+        self
+    }
+
+    /// Called when a task has ended, however it did: its future is dropped and its handle is ready.
+    pub fn on_task_terminate(
+        mut self,
+        hook: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    ) -> Builder {
+        self.hooks.terminate = Some(Box::new(hook));
+        self
+    }
+
     /// Starts the governor.
     ///
     /// # Errors
@@ -157,6 +198,7 @@ impl Builder {
             displace: threads,
             record: self.record,
             watchdog: threads,
+            hooks: (!self.hooks.are_none()).then(|| Arc::new(self.hooks)),
         });
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
         Ok(Governor::start(catalog, core, drivers, self.allow_override))

@@ -11,12 +11,16 @@ mod error;
 mod machine;
 mod observe;
 mod routing;
+mod set;
 mod shutdown;
 mod spawn;
+mod task;
 
 pub use builder::{Builder, Host};
 pub use error::Error;
-pub use spawn::{EnterGuard, spawn};
+pub use set::SetBuilder;
+pub use spawn::{EnterGuard, spawn, spawn_blocking};
+pub use task::Builder as TaskBuilder;
 
 use crate::admission::{AdmissionError, Gate};
 use crate::catalog::{Catalog, Origin};
@@ -25,7 +29,7 @@ use crate::exec::account::Account;
 use crate::exec::core::Core;
 use crate::exec::join::JoinHandle;
 use crate::exec::stats::GroupUsage;
-use crate::exec::task;
+use crate::exec::task::{refused, spawn as spawn_task};
 use crate::query::{KillReason, Query, Usage, WeakQuery};
 use crate::sched::trace::Trace;
 use crate::sql::{self, Output, Statement};
@@ -34,6 +38,7 @@ use arc_swap::ArcSwap;
 use builder::AllowOverride;
 use parking_lot::Mutex;
 use routing::{Entry, Routing};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -130,23 +135,24 @@ impl Governor {
     ) -> Governor {
         let gate = Gate::new();
         let routing = Routing::new(catalog.snapshot(), &core, &gate, None);
-        Governor {
-            inner: Arc::new(Inner {
-                catalog,
-                translating: Mutex::new(()),
-                routing: ArcSwap::from_pointee(routing),
-                gate,
-                core,
-                drivers: tokio::sync::Mutex::new(drivers),
-                queries: Mutex::default(),
-                dropped: Mutex::default(),
-                past_cpu: AtomicU64::new(0),
-                unmanaged_cpu: AtomicU64::new(0),
-                unclassified: AtomicU64::new(0),
-                apply_errors: AtomicU64::new(0),
-                allow_override,
-            }),
-        }
+        let inner = Arc::new(Inner {
+            catalog,
+            translating: Mutex::new(()),
+            routing: ArcSwap::from_pointee(routing),
+            gate,
+            core,
+            drivers: tokio::sync::Mutex::new(drivers),
+            queries: Mutex::default(),
+            dropped: Mutex::default(),
+            past_cpu: AtomicU64::new(0),
+            unmanaged_cpu: AtomicU64::new(0),
+            unclassified: AtomicU64::new(0),
+            apply_errors: AtomicU64::new(0),
+            allow_override,
+        });
+        let owner: Arc<dyn Any + Send + Sync> = inner.clone();
+        inner.core.belongs_to(Arc::downgrade(&owner));
+        Governor { inner }
     }
 
     /// Runs a script: one output per statement.
@@ -304,6 +310,7 @@ impl Governor {
 
     /// Classifies, admits and spawns in one step. A refusal is the handle's error:
     /// [`JoinError::reason`](crate::exec::join::JoinError::reason) is [`KillReason::NotAdmitted`] then.
+    #[track_caller]
     pub fn spawn<F>(&self, attributes: &Attributes, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -313,7 +320,7 @@ impl Governor {
             Ok(query) => query.spawn(future),
             Err(refusal) => {
                 let cause = KillReason::NotAdmitted(refusal).into_cause();
-                task::refused(&self.inner.routing.load().default().loose, cause)
+                refused(&self.inner.routing.load().default().loose, cause)
             }
         }
     }
@@ -323,23 +330,32 @@ impl Governor {
     /// # Errors
     ///
     /// [`Error::UnknownGroup`].
+    #[track_caller]
     pub fn spawn_in<F>(&self, group: &str, future: F) -> Result<JoinHandle<F::Output>, Error>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        Ok(spawn_task(&self.loose_account(group)?, None, future))
+    }
+
+    /// The account of a group's tasks that belong to no query.
+    fn loose_account(&self, group: &str) -> Result<Arc<Account>, Error> {
         let routing = self.inner.routing.load();
-        match routing.by_name(group) {
-            Some(entry) => Ok(task::spawn(&entry.loose, None, future)),
-            None => {
-                let names = routing.entries().map(|entry| &*entry.name);
-                let similar = sql::suggest::closest(group, names).map(str::to_owned);
-                Err(Error::UnknownGroup {
-                    name: group.to_owned(),
-                    similar,
-                })
-            }
+        if let Some(entry) = routing.by_name(group) {
+            return Ok(entry.loose.clone());
         }
+        let names = routing.entries().map(|entry| &*entry.name);
+        let similar = sql::suggest::closest(group, names).map(str::to_owned);
+        Err(Error::UnknownGroup {
+            name: group.to_owned(),
+            similar,
+        })
+    }
+
+    fn from_owner(owner: Arc<dyn Any + Send + Sync>) -> Option<Governor> {
+        let inner = owner.downcast().ok()?;
+        Some(Governor { inner })
     }
 
     /// The running query of that id.

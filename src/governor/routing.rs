@@ -47,7 +47,7 @@ impl Entry {
 
     pub(super) fn has_tasks(&self) -> bool {
         let usage = self.group.usage();
-        usage.tasks_running + usage.tasks_queued + usage.tasks_waiting > 0
+        usage.tasks_running + usage.tasks_queued + usage.tasks_waiting + usage.blocking > 0
     }
 
     pub(super) fn ended(&self, outcome: Outcome) {

@@ -15,6 +15,7 @@ use crate::exec::account::Account;
 use crate::exec::context;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
+use crate::exec::hooks::Hooks;
 use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::watchdog::Watchdog;
@@ -27,8 +28,10 @@ use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use slab::Slab;
+use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use tokio::runtime::Handle;
 
 /// How the executor is set up.
 #[derive(Clone, Debug)]
@@ -49,6 +52,8 @@ pub struct Config {
     pub record: bool,
     /// Whether a thread watches for tasks that wait behind long polls.
     pub watchdog: bool,
+    /// Who is told of each task's life; none costs nothing.
+    pub hooks: Option<Arc<Hooks>>,
 }
 
 /// The shared state of one executor.
@@ -64,6 +69,10 @@ pub struct Core {
     graves: Mutex<Vec<Slot>>,
     ending: Ending,
     watchdog: Arc<Watchdog>,
+    /// The runtime that drives the workers: its pool runs blocking closures.
+    runtime: OnceLock<Handle>,
+    /// Whom it works for: the layer above gets itself back from here by downcasting.
+    owner: OnceLock<Weak<dyn Any + Send + Sync>>,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
 }
@@ -111,6 +120,8 @@ impl Core {
             graves: Mutex::default(),
             ending: Ending::new(),
             watchdog,
+            runtime: OnceLock::new(),
+            owner: OnceLock::new(),
             manned: AtomicUsize::new(workers),
         });
         if core.config.watchdog && workers > 1 {
@@ -140,6 +151,31 @@ impl Core {
 
     pub(super) fn setup(&self) -> &Config {
         &self.config
+    }
+
+    /// Who is told of each task's life; nobody, mostly.
+    #[inline]
+    pub(super) fn hooks(&self) -> Option<&Hooks> {
+        self.config.hooks.as_deref()
+    }
+
+    /// Whom it works for. Set once, by the layer above.
+    pub(crate) fn belongs_to(&self, owner: Weak<dyn Any + Send + Sync>) {
+        // A second owner would change nothing.
+        let _ = self.owner.set(owner);
+    }
+
+    /// Whom it works for, while that is there.
+    pub(crate) fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.owner.get()?.upgrade()
+    }
+
+    pub(super) fn driven_by(&self, runtime: &Handle) {
+        let _ = self.runtime.set(runtime.clone());
+    }
+
+    pub(super) fn runtime(&self) -> Option<&Handle> {
+        self.runtime.get()
     }
 
     pub(super) fn seat(&self, worker: usize) -> &Arc<CachePadded<Seat>> {
@@ -359,6 +395,13 @@ impl Core {
     pub fn live(&self) -> u64 {
         let groups = self.groups();
         groups.iter().map(|group| group.counters.live()).sum()
+    }
+
+    /// Blocking closures of all groups that run or wait for a thread.
+    pub fn blocking(&self) -> u64 {
+        let groups = self.groups();
+        let blocking = |group: &Arc<Group>| group.counters.blocking.load(SeqCst);
+        groups.iter().map(blocking).sum()
     }
 
     /// All groups. The last reference to one must not be dropped under the scheduler's lock.

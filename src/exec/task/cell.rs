@@ -2,10 +2,11 @@
 //!
 //! Mechanism; any thread. Foreign wakers and outputs are cloned, woken and dropped outside of the lock.
 
-use super::Id;
 use super::flags::Flags;
+use super::{Id, Origin};
 use crate::exec::account::Account;
 use crate::exec::group::Group;
+use crate::exec::hooks::TaskMeta;
 use crate::exec::join::{Cause, JoinError};
 use crate::exec::worker::Worker;
 use crate::sched::feedback::Stream;
@@ -40,6 +41,7 @@ pub(in crate::exec) type Task = Cell<dyn Slot>;
 /// The shared part of a task: its identity and account, and the place of its output.
 pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) id: Id,
+    pub(super) origin: Origin,
     pub(super) account: Arc<Account>,
     pub(super) flags: Flags,
     /// When it became ready last.
@@ -59,6 +61,11 @@ impl<S: ?Sized> Cell<S> {
         self.id
     }
 
+    /// What hooks are told of the task.
+    pub(super) fn meta(&self) -> TaskMeta<'_> {
+        TaskMeta::new(self.id, &self.origin, &self.account)
+    }
+
     pub(in crate::exec) fn account(&self) -> &Arc<Account> {
         &self.account
     }
@@ -69,6 +76,10 @@ impl<S: ?Sized> Cell<S> {
 
     pub(in crate::exec) fn is_finished(&self) -> bool {
         self.flags.is_done()
+    }
+
+    pub(in crate::exec) fn is_aborted(&self) -> bool {
+        self.flags.is_aborted()
     }
 
     pub(in crate::exec) fn abort(&self) {
@@ -98,7 +109,7 @@ impl<S: ?Sized> Cell<S> {
     }
 
     /// Why a task that is being cancelled is: the executor's reason, or none for a plain abort.
-    pub(super) fn cause(&self) -> Option<Cause> {
+    pub(in crate::exec) fn cause(&self) -> Option<Cause> {
         if self.flags.is_aborted() {
             return None;
         }
@@ -120,9 +131,10 @@ struct Join<T> {
 }
 
 impl<T> Cell<Outcome<T>> {
-    pub(super) fn new(account: Arc<Account>) -> Cell<Outcome<T>> {
+    pub(in crate::exec) fn new(account: Arc<Account>, origin: Origin) -> Cell<Outcome<T>> {
         Cell {
             id: Id::next(),
+            origin,
             in_query: account.query().is_some(),
             account,
             flags: Flags::new(),
@@ -137,7 +149,7 @@ impl<T> Cell<Outcome<T>> {
         }
     }
 
-    pub(super) fn complete(&self, output: Result<T, JoinError>) {
+    pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {
         let (unwanted, waker) = {
             let mut join = self.slot.0.lock();
             let unwanted = if join.detached {
@@ -185,6 +197,22 @@ impl<T> Cell<Outcome<T>> {
         }
     }
 
+    /// Has `waker` woken when the output is there, which may be now.
+    pub(in crate::exec) fn watch(&self, waker: Waker) {
+        let old = {
+            let mut join = self.slot.0.lock();
+            if join.output.is_some() {
+                Some(waker)
+            } else {
+                join.waker.replace(waker)
+            }
+        };
+        if let Some(waker) = old {
+            // One that was there before is woken in vain, which harms nobody.
+            waker.wake();
+        }
+    }
+
     /// Nobody will ask for the output. What is there already is dropped here, its panics swallowed.
     pub(in crate::exec) fn detach(&self) {
         let (output, waker) = {
@@ -198,7 +226,7 @@ impl<T> Cell<Outcome<T>> {
 }
 
 /// Runs foreign code whose panic nobody can be told of.
-pub(super) fn contain(f: impl FnOnce()) {
+pub(in crate::exec) fn contain(f: impl FnOnce()) {
     // Dropping the payload of the panic may panic as well; that one is leaked.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);

@@ -3,9 +3,10 @@
 //! Mechanism; polls and drops happen on workers only.
 
 use super::cell::{Cell, Meta, Outcome, contain};
-use super::{Lease, Runnable};
+use super::{Lease, Origin, Runnable};
 use crate::exec::account::{Account, Ticket};
 use crate::exec::context::{self, Scope};
+use crate::exec::hooks;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::worker::Worker;
 use crate::unit::Nanos;
@@ -58,6 +59,9 @@ where
     F::Output: Send,
 {
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(hooks) = worker.core().hooks() {
+            hooks::call(hooks.before_poll.as_ref(), &self.cell.meta());
+        }
         let started = worker.now();
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
         let step = if self.cell.must_end(worker) {
@@ -68,7 +72,7 @@ where
         let took = worker.polled(started, delay);
         let cpu = self.cell.charge(took);
         worker.aged(cpu);
-        match step {
+        let polled = match step {
             Step::Wait => Poll::Pending,
             Step::End(output) => {
                 if let Err(error) = &output {
@@ -77,11 +81,15 @@ where
                         worker.dropped(took);
                     }
                 }
-                self.finish(output);
+                self.as_mut().finish(output);
                 worker.finished();
                 Poll::Ready(())
             }
+        };
+        if let Some(hooks) = worker.core().hooks() {
+            hooks::call(hooks.after_poll.as_ref(), &self.cell.meta());
         }
+        polled
     }
 
     #[inline]
@@ -175,6 +183,9 @@ where
         let lease = this.scope.lease.take();
         contain(|| drop(lease));
         this.cell.complete(output);
+        if let Some(hooks) = this.cell.account.group.core.hooks() {
+            hooks::call(hooks.terminate.as_ref(), &this.cell.meta());
+        }
     }
 }
 
@@ -203,24 +214,44 @@ const BOX_ABOVE: usize = if cfg!(debug_assertions) {
 };
 
 /// Spawns a task on the executor of `account`'s group.
+#[track_caller]
 pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    if size_of::<F>() > BOX_ABOVE {
-        spawn_sized(account, lease, Box::pin(future))
-    } else {
-        spawn_sized(account, lease, future)
-    }
+    spawn_as(Origin::here(), account, lease, future)
 }
 
-fn spawn_sized<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+/// As [`spawn`], for a task that comes from elsewhere or has a name.
+pub fn spawn_as<F>(
+    origin: Origin,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone()));
+    if size_of::<F>() > BOX_ABOVE {
+        spawn_sized(origin, account, lease, Box::pin(future))
+    } else {
+        spawn_sized(origin, account, lease, future)
+    }
+}
+
+fn spawn_sized<F>(
+    origin: Origin,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), origin));
     let group = account.group();
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
@@ -231,6 +262,9 @@ where
     let ending = group.core.ending();
     if let Err(cause) = ending.count(&group.counters, || group.core.look_whether_over()) {
         return refuse(cause, future, lease);
+    }
+    if let Some(hooks) = group.core.hooks() {
+        hooks::call(hooks.spawn.as_ref(), &cell.meta());
     }
     let scope = Scope {
         task: cell.clone(),
