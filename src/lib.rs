@@ -114,6 +114,8 @@
 //!
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
+//! - `tracing` (off): [`event`]s, such as kills, under the target `quotient` of the crate `tracing`. Nothing on the hot
+//!   path.
 //!
 //! # What is kept stable
 //!
@@ -136,6 +138,8 @@ pub mod unit;
 pub mod clock;
 #[doc(hidden)]
 pub mod sync;
+
+pub mod event;
 
 pub mod sql;
 
@@ -186,12 +190,12 @@ pub mod task {
     pub use crate::exec::set::JoinSet;
     #[doc(inline)]
     pub use crate::exec::task::{Id, id, try_id, yield_now};
+    #[doc(no_inline)]
+    pub use crate::exec::task::{consume_budget, coop, unconstrained};
     #[doc(inline)]
     pub use crate::governor::{SetBuilder, TaskBuilder as Builder, spawn, spawn_blocking};
     #[doc(inline)]
     pub use crate::query::{Current, current};
-    #[doc(no_inline)]
-    pub use tokio::task::{consume_budget, coop, unconstrained};
 }
 
 /// The Rust of the documents, compiled and run with the tests.

@@ -154,7 +154,7 @@ fn a_task_is_known_by_the_line_that_spawned_it() {
         macro_rules! here {
             ($spawn:expr) => {{
                 expected.push(line!());
-                let _ = $spawn;
+                drop($spawn);
             }};
         }
         here!(quotient::spawn(async {}));

@@ -201,7 +201,13 @@ impl Builder {
             hooks: (!self.hooks.are_none()).then(|| Arc::new(self.hooks)),
         });
         let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
-        Ok(Governor::start(catalog, core, drivers, self.allow_override))
+        Ok(Governor::start(
+            catalog,
+            core,
+            runtime,
+            drivers,
+            self.allow_override,
+        ))
     }
 }
 

@@ -6,34 +6,35 @@
 //! Attributes ─▶ classify ─▶ GroupHandle ─▶ gate ─▶ Permit ─▶ Query ─▶ tasks on the executor
 //! ```
 
+mod admit;
+mod background;
+mod build_task;
 mod builder;
 mod error;
+mod execute;
+mod group;
 mod machine;
 mod observe;
 mod routing;
 mod set;
 mod shutdown;
 mod spawn;
-mod task;
 
+pub use build_task::Builder as TaskBuilder;
 pub use builder::{Builder, Host};
 pub use error::Error;
+pub use group::GroupHandle;
 pub use set::SetBuilder;
 pub use spawn::{EnterGuard, spawn, spawn_blocking};
-pub use task::Builder as TaskBuilder;
 
-use crate::admission::{AdmissionError, Gate};
-use crate::catalog::{Catalog, Origin};
-use crate::classify::Attributes;
-use crate::exec::account::Account;
+use crate::admission::Gate;
+use crate::catalog::Catalog;
 use crate::exec::core::Core;
 use crate::exec::join::JoinHandle;
-use crate::exec::stats::GroupUsage;
-use crate::exec::task::{refused, spawn as spawn_task};
-use crate::query::{KillReason, Query, Usage, WeakQuery};
+use crate::exec::task;
+use crate::query::{KillReason, Query, WeakQuery};
 use crate::sched::trace::Trace;
-use crate::sql::{self, Output, Statement};
-use crate::unit::{GroupId, QueryId};
+use crate::unit::QueryId;
 use arc_swap::ArcSwap;
 use builder::AllowOverride;
 use parking_lot::Mutex;
@@ -43,7 +44,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 
 /// One instance of the system in a process: catalog, classifier, admission, executor, accounts.
 ///
@@ -76,6 +79,9 @@ struct Inner {
     gate: Gate,
     core: Arc<Core>,
     drivers: tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    /// Where the host does its own work.
+    runtime: Handle,
+    background: Mutex<Vec<AbortHandle>>,
     queries: Mutex<BTreeMap<QueryId, WeakQuery>>,
     /// Dropped groups that may still have queries or tasks.
     dropped: Mutex<Vec<Arc<Entry>>>,
@@ -87,40 +93,6 @@ struct Inner {
     allow_override: AllowOverride,
 }
 
-/// A resource group, as found by [`Governor::classify`]. It stays valid when the group is dropped.
-#[derive(Clone)]
-pub struct GroupHandle {
-    entry: Arc<Entry>,
-}
-
-impl GroupHandle {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.entry.name
-    }
-
-    /// Its id, which survives ALTER and OR REPLACE.
-    pub fn id(&self) -> GroupId {
-        self.entry.id
-    }
-
-    /// The CPU time and the polls of all its queries and tasks since it was created. The other fields, which are
-    /// kept per query, are zero; [`stats`](GroupHandle::stats) has histograms of its polls.
-    pub fn usage(&self) -> Usage {
-        let usage = self.entry.group.usage();
-        Usage {
-            cpu: usage.cpu_poll.plus(usage.cpu_drop).into(),
-            polls: usage.polls,
-            ..Usage::default()
-        }
-    }
-
-    /// The executor's counters of it: tasks by state, delays, shares, lag.
-    pub fn stats(&self) -> GroupUsage {
-        self.entry.group.usage()
-    }
-}
-
 impl Governor {
     /// Begins to build a governor.
     pub fn builder() -> Builder {
@@ -130,6 +102,7 @@ impl Governor {
     fn start(
         catalog: Catalog,
         core: Arc<Core>,
+        runtime: Handle,
         drivers: Vec<tokio::task::JoinHandle<()>>,
         allow_override: AllowOverride,
     ) -> Governor {
@@ -142,6 +115,8 @@ impl Governor {
             gate,
             core,
             drivers: tokio::sync::Mutex::new(drivers),
+            runtime,
+            background: Mutex::default(),
             queries: Mutex::default(),
             dropped: Mutex::default(),
             past_cpu: AtomicU64::new(0),
@@ -155,176 +130,6 @@ impl Governor {
         Governor { inner }
     }
 
-    /// Runs a script: one output per statement.
-    ///
-    /// The script is parsed as a whole first. Then its statements run in order, each wholly or not at all;
-    /// the first that fails ends the script, and the error tells how many had been applied.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Sql`], with the place in the script.
-    ///
-    /// # Cancel safety
-    ///
-    /// It does not wait for anything: once polled, it is done.
-    pub async fn execute(&self, script: &str) -> Result<Vec<Output>, Error> {
-        let run = || -> Result<Vec<Output>, sql::SqlError> {
-            let statements = sql::parse(script)?;
-            let mut outputs = Vec::with_capacity(statements.len());
-            for (done, statement) in statements.iter().enumerate() {
-                outputs.push(
-                    self.apply(statement)
-                        .map_err(|error| error.at_statement(done + 1, done))?,
-                );
-            }
-            Ok(outputs)
-        };
-        run().map_err(|error| {
-            self.inner.apply_errors.fetch_add(1, Relaxed);
-            Error::from(error)
-        })
-    }
-
-    fn apply(&self, statement: &Statement) -> Result<Output, sql::SqlError> {
-        if let Statement::ShowUsage(name) = statement {
-            return self.show_usage(name.as_ref());
-        }
-        let _order = self.inner.translating.lock();
-        let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
-        if applied.changed {
-            self.translate(applied.snapshot);
-        }
-        Ok(applied.output)
-    }
-
-    /// Puts a new version of the catalog into effect. The caller holds `translating`.
-    fn translate(&self, snapshot: Arc<crate::catalog::Snapshot>) {
-        let inner = &*self.inner;
-        let last = inner.routing.load_full();
-        let next = Routing::new(snapshot, &inner.core, &inner.gate, Some(&last));
-        let dropped = last.missing_in(&next);
-        {
-            // A group moves from the one place to the other in the eyes of whoever lists both.
-            let mut gone = inner.dropped.lock();
-            // First nobody finds a dropped group any more, then it refuses those who found it before.
-            inner.routing.store(Arc::new(next));
-            for entry in &dropped {
-                inner.gate.remove(entry.id);
-            }
-            gone.extend(dropped);
-        }
-        self.sweep();
-    }
-
-    /// The group that a request with these attributes goes to.
-    ///
-    /// # Errors
-    ///
-    /// If the request names a group that does not exist, or that it may not choose.
-    pub fn classify(&self, attributes: &Attributes) -> Result<GroupHandle, Error> {
-        Ok(GroupHandle {
-            entry: self.route(attributes)?,
-        })
-    }
-
-    fn route(&self, attributes: &Attributes) -> Result<Arc<Entry>, AdmissionError> {
-        let routing = self.inner.routing.load();
-        if let Some(name) = attributes.get_resource_group() {
-            let Some(entry) = routing.by_name(name) else {
-                return Err(AdmissionError::UnknownGroup { group: name.into() });
-            };
-            if !(self.inner.allow_override)(attributes, name) {
-                return Err(AdmissionError::OverrideRefused { group: name.into() });
-            }
-            return Ok(entry.clone());
-        }
-        let found = routing
-            .index
-            .classify(attributes)
-            .and_then(|found| routing.by_id(found.group));
-        match found {
-            Some(entry) => {
-                entry.classified.fetch_add(1, Relaxed);
-                Ok(entry.clone())
-            }
-            None => {
-                self.inner.unclassified.fetch_add(1, Relaxed);
-                Ok(routing.default().clone())
-            }
-        }
-    }
-
-    /// Classifies a request and admits it as a query. In this version nothing waits: an excess query is
-    /// refused at once.
-    ///
-    /// # Errors
-    ///
-    /// [`AdmissionError`]; its `is_transient` says whether asking again can help.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: a query that nobody takes is ended, and its slot is free.
-    pub async fn admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
-        self.try_admit(attributes)
-    }
-
-    /// As [`Governor::admit`], and never waits.
-    ///
-    /// # Errors
-    ///
-    /// As [`Governor::admit`].
-    pub fn try_admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
-        loop {
-            let entry = self.route(attributes)?;
-            match self.enter_group(&entry) {
-                // Dropped between the two steps: whoever did not ask for it by name is classified anew.
-                Err(AdmissionError::UnknownGroup { .. })
-                    if attributes.get_resource_group().is_none() => {}
-                other => return other,
-            }
-        }
-    }
-
-    fn enter_group(&self, entry: &Arc<Entry>) -> Result<Query, AdmissionError> {
-        let account = Account::for_query(entry.group.clone(), Query::next_id());
-        // A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
-        let parent =
-            Query::current().filter(|parent| Arc::ptr_eq(parent.account().group(), &entry.group));
-        let permit = match parent {
-            Some(parent) => parent.permit().share(),
-            None => self.inner.gate.try_admit(entry.id)?,
-        };
-        let (inner, ended_in) = (Arc::downgrade(&self.inner), entry.clone());
-        let query = Query::new(account, permit, move |id, outcome| {
-            ended_in.ended(outcome);
-            if let Some(inner) = inner.upgrade() {
-                inner.queries.lock().remove(&id);
-            }
-        });
-        self.inner
-            .queries
-            .lock()
-            .insert(query.id(), query.downgrade());
-        Ok(query)
-    }
-
-    /// Classifies, admits and spawns in one step. A refusal is the handle's error:
-    /// [`JoinError::reason`](crate::exec::join::JoinError::reason) is [`KillReason::NotAdmitted`] then.
-    #[track_caller]
-    pub fn spawn<F>(&self, attributes: &Attributes, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        match self.try_admit(attributes) {
-            Ok(query) => query.spawn(future),
-            Err(refusal) => {
-                let cause = KillReason::NotAdmitted(refusal).into_cause();
-                refused(&self.inner.routing.load().default().loose, cause)
-            }
-        }
-    }
-
     /// Spawns a task in a group by its name, without admission and outside of any query.
     ///
     /// # Errors
@@ -336,26 +141,7 @@ impl Governor {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ok(spawn_task(&self.loose_account(group)?, None, future))
-    }
-
-    /// The account of a group's tasks that belong to no query.
-    fn loose_account(&self, group: &str) -> Result<Arc<Account>, Error> {
-        let routing = self.inner.routing.load();
-        if let Some(entry) = routing.by_name(group) {
-            return Ok(entry.loose.clone());
-        }
-        let names = routing.entries().map(|entry| &*entry.name);
-        let similar = sql::suggest::closest(group, names).map(str::to_owned);
-        Err(Error::UnknownGroup {
-            name: group.to_owned(),
-            similar,
-        })
-    }
-
-    fn from_owner(owner: Arc<dyn Any + Send + Sync>) -> Option<Governor> {
-        let inner = owner.downcast().ok()?;
-        Some(Governor { inner })
+        Ok(task::spawn(&self.loose_account(group)?, None, future))
     }
 
     /// The running query of that id.
@@ -382,6 +168,7 @@ impl Governor {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.gate.close();
+        self.stop_background();
         self.core.cancel(KillReason::Shutdown.into_cause());
     }
 }
@@ -395,14 +182,5 @@ impl fmt::Debug for Governor {
             )
             .field("core", &self.inner.core)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for GroupHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupHandle")
-            .field("name", &self.name())
-            .field("id", &self.id())
-            .finish()
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Wiring; any thread.
 
+use super::build_task::Builder;
 use super::spawn::{spawn, spawn_blocking};
-use super::task::Builder;
 use crate::exec::join::AbortHandle;
 use crate::exec::set::JoinSet;
 use crate::query::Query;

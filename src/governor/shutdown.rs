@@ -53,6 +53,7 @@ impl Governor {
             let _ = driver.await;
             drivers.pop();
         }
+        self.inner.stop_background();
     }
 
     fn is_of(&self, account: &Account) -> bool {

@@ -3,10 +3,13 @@
 //! Mechanism; any thread. The scheduler's lock is taken once per slice (100 µs of work) and when an idle
 //! group gets its first task; nothing global is touched per poll.
 
+mod around;
+mod end;
 mod inbox;
 mod report;
 mod seat;
 
+use around::Around;
 pub(super) use inbox::NOBODY;
 pub(super) use seat::Seat;
 
@@ -16,7 +19,6 @@ use crate::exec::context;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
 use crate::exec::hooks::Hooks;
-use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
@@ -28,10 +30,8 @@ use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use slab::Slab;
-use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, Weak};
-use tokio::runtime::Handle;
+use std::sync::{Arc, Weak};
 
 /// How the executor is set up.
 #[derive(Clone, Debug)]
@@ -69,10 +69,7 @@ pub struct Core {
     graves: Mutex<Vec<Slot>>,
     ending: Ending,
     watchdog: Arc<Watchdog>,
-    /// The runtime that drives the workers: its pool runs blocking closures.
-    runtime: OnceLock<Handle>,
-    /// Whom it works for: the layer above gets itself back from here by downcasting.
-    owner: OnceLock<Weak<dyn Any + Send + Sync>>,
+    around: Around,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
 }
@@ -120,8 +117,7 @@ impl Core {
             graves: Mutex::default(),
             ending: Ending::new(),
             watchdog,
-            runtime: OnceLock::new(),
-            owner: OnceLock::new(),
+            around: Around::default(),
             manned: AtomicUsize::new(workers),
         });
         if core.config.watchdog && workers > 1 {
@@ -151,31 +147,6 @@ impl Core {
 
     pub(super) fn setup(&self) -> &Config {
         &self.config
-    }
-
-    /// Who is told of each task's life; nobody, mostly.
-    #[inline]
-    pub(super) fn hooks(&self) -> Option<&Hooks> {
-        self.config.hooks.as_deref()
-    }
-
-    /// Whom it works for. Set once, by the layer above.
-    pub(crate) fn belongs_to(&self, owner: Weak<dyn Any + Send + Sync>) {
-        // A second owner would change nothing.
-        let _ = self.owner.set(owner);
-    }
-
-    /// Whom it works for, while that is there.
-    pub(crate) fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.owner.get()?.upgrade()
-    }
-
-    pub(super) fn driven_by(&self, runtime: &Handle) {
-        let _ = self.runtime.set(runtime.clone());
-    }
-
-    pub(super) fn runtime(&self) -> Option<&Handle> {
-        self.runtime.get()
     }
 
     pub(super) fn seat(&self, worker: usize) -> &Arc<CachePadded<Seat>> {
@@ -362,63 +333,16 @@ impl Core {
         sched.groups.get(slot.0 as usize).and_then(Weak::upgrade)
     }
 
-    /// Ends every task, now and from now on, for `cause`: those that wait and those that are ready are
-    /// dropped by a worker, those that run at the end of their poll, and new ones before they begin.
-    /// Workers stop when nothing is left. The first call decides.
-    pub fn cancel(&self, cause: Cause) {
-        if self.ending.begin(cause) {
-            // Before any task is woken: one that is woken in vain, because it is ready or running already, is
-            // polled once more, and must see this then. Nobody wakes it again.
-            for seat in &self.seats {
-                seat.ending.store(true, SeqCst);
-            }
-            self.accounts()
-                .iter()
-                .for_each(|account| account.waiting.wake_all());
-        }
-        self.wake_all();
-    }
-
-    /// The order to end everything, and whether it was carried out.
-    #[inline]
-    pub(super) fn ending(&self) -> &Ending {
-        &self.ending
-    }
-
-    /// Why everything is being ended, if it is.
-    #[inline]
-    pub fn cancelled(&self) -> Option<&Cause> {
-        self.ending.cause()
-    }
-
     /// Tasks that are alive in all groups. Never too few while a spawn is under way.
     pub fn live(&self) -> u64 {
         let groups = self.groups();
         groups.iter().map(|group| group.counters.live()).sum()
     }
 
-    /// Blocking closures of all groups that run or wait for a thread.
-    pub fn blocking(&self) -> u64 {
-        let groups = self.groups();
-        let blocking = |group: &Arc<Group>| group.counters.blocking.load(SeqCst);
-        groups.iter().map(blocking).sum()
-    }
-
     /// All groups. The last reference to one must not be dropped under the scheduler's lock.
     fn groups(&self) -> Vec<Arc<Group>> {
         let sched = self.sched.lock();
         sched.groups.iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Whether the workers may leave: everything was ended and is gone.
-    pub(super) fn is_over(&self) -> bool {
-        self.ending.is_over(|| self.live(), || self.wake_all())
-    }
-
-    /// A task is gone that no worker ran: it may have been the last one, and the workers sleep.
-    #[cold]
-    pub(super) fn look_whether_over(&self) {
-        let _ = self.is_over();
     }
 
     /// A host gives up a worker; true for the last one.

@@ -25,6 +25,7 @@ use std::task::Poll;
 
 pub(super) use cell::{Cell, Meta, Outcome, Task, contain};
 pub use harness::{spawn, spawn_as};
+pub use tokio::task::{consume_budget, coop, unconstrained};
 
 /// Something that a task holds until its future is gone: a query's slot, for instance. Children inherit it.
 pub type Lease = Arc<dyn Any + Send + Sync>;

@@ -5,12 +5,38 @@
 use super::Governor;
 use super::error::Error;
 use super::spawn::{Surroundings, surroundings};
+use crate::exec::account::Account;
 use crate::exec::blocking;
 use crate::exec::join::JoinHandle;
 use crate::exec::task::{self, Origin};
 use crate::query::Query;
+use crate::sql;
+use std::any::Any;
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
+
+impl Governor {
+    /// The account of a group's tasks that belong to no query.
+    pub(super) fn loose_account(&self, group: &str) -> Result<Arc<Account>, Error> {
+        let routing = self.inner.routing.load();
+        if let Some(entry) = routing.by_name(group) {
+            return Ok(entry.loose.clone());
+        }
+        let names = routing.entries().map(|entry| &*entry.name);
+        let similar = sql::suggest::closest(group, names).map(str::to_owned);
+        Err(Error::UnknownGroup {
+            name: group.to_owned(),
+            similar,
+        })
+    }
+
+    /// The governor that an executor works for.
+    fn from_owner(owner: Arc<dyn Any + Send + Sync>) -> Option<Governor> {
+        let inner = owner.downcast().ok()?;
+        Some(Governor { inner })
+    }
+}
 
 /// A task in the making, as `tokio::task::Builder`, and in which group it is to be.
 ///

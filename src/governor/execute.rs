@@ -1,0 +1,73 @@
+//! From statements to effects: the catalog changes, and every stage is told what that means for it.
+//!
+//! Wiring; any thread. Changes are translated one after the other, in the catalog's order.
+
+use super::routing::Routing;
+use super::{Error, Governor};
+use crate::catalog::{Origin, Snapshot};
+use crate::sql::{self, Output, Statement};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Governor {
+    /// Runs a script: one output per statement.
+    ///
+    /// The script is parsed as a whole first. Then its statements run in order, each wholly or not at all;
+    /// the first that fails ends the script, and the error tells how many had been applied.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Sql`], with the place in the script.
+    ///
+    /// # Cancel safety
+    ///
+    /// It does not wait for anything: once polled, it is done.
+    pub async fn execute(&self, script: &str) -> Result<Vec<Output>, Error> {
+        let run = || -> Result<Vec<Output>, sql::SqlError> {
+            let statements = sql::parse(script)?;
+            let mut outputs = Vec::with_capacity(statements.len());
+            for (done, statement) in statements.iter().enumerate() {
+                outputs.push(
+                    self.apply(statement)
+                        .map_err(|error| error.at_statement(done + 1, done))?,
+                );
+            }
+            Ok(outputs)
+        };
+        run().map_err(|error| {
+            self.inner.apply_errors.fetch_add(1, Relaxed);
+            Error::from(error)
+        })
+    }
+
+    fn apply(&self, statement: &Statement) -> Result<Output, sql::SqlError> {
+        if let Statement::ShowUsage(name) = statement {
+            return self.show_usage(name.as_ref());
+        }
+        let _order = self.inner.translating.lock();
+        let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
+        if applied.changed {
+            self.translate(applied.snapshot);
+        }
+        Ok(applied.output)
+    }
+
+    /// Puts a new version of the catalog into effect. The caller holds `translating`.
+    fn translate(&self, snapshot: Arc<Snapshot>) {
+        let inner = &*self.inner;
+        let last = inner.routing.load_full();
+        let next = Routing::new(snapshot, &inner.core, &inner.gate, Some(&last));
+        let dropped = last.missing_in(&next);
+        {
+            // A group moves from the one place to the other in the eyes of whoever lists both.
+            let mut gone = inner.dropped.lock();
+            // First nobody finds a dropped group any more, then it refuses those who found it before.
+            inner.routing.store(Arc::new(next));
+            for entry in &dropped {
+                inner.gate.remove(entry.id);
+            }
+            gone.extend(dropped);
+        }
+        self.sweep();
+    }
+}
