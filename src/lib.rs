@@ -181,6 +181,25 @@ pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
 pub use unit::{GroupId, QueryId};
 
 /// The drop-in for `tokio::task`.
+///
+/// There is no `spawn_local`: tasks move between workers, so what must stay on one thread is refused by the
+/// compiler.
+///
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// quotient::spawn(async move {
+///     quotient::task::yield_now().await;
+///     drop(shared);
+/// });
+/// ```
+///
+/// ```compile_fail,E0277
+/// quotient::spawn(async { std::rc::Rc::new(1) });
+/// ```
+///
+/// ```compile_fail,E0425
+/// quotient::task::spawn_local(async {});
+/// ```
 pub mod task {
     #[doc(inline)]
     pub use crate::exec::abort_on_drop::{AbortOnDrop, AbortOnDropHandle};
