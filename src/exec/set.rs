@@ -3,7 +3,8 @@
 //! Mechanism; any thread. What spawns into it lives with the governor. Invariants:
 //! 1. A member is in `ended` at most once: its notice says whether it is. Whoever takes it out of there clears
 //!    that *before* it looks at the handle, so that an end at that very moment puts it in again.
-//! 2. No foreign waker is cloned, woken or dropped under the lock.
+//! 2. A queue that nobody reads is closed: it refers to its notices, and they to it.
+//! 3. No foreign waker is cloned, woken or dropped under the lock.
 
 use super::join::{AbortHandle, JoinError, JoinHandle};
 use super::task::Id;
@@ -63,6 +64,8 @@ struct Ended(Mutex<Queue>);
 struct Queue {
     notices: VecDeque<Arc<Notice>>,
     waker: Option<Waker>,
+    /// The set is gone. A notice that stayed here would keep the queue, and the queue it, for ever.
+    closed: bool,
 }
 
 /// A member's join waker.
@@ -80,7 +83,7 @@ impl Wake for Notice {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let mut queue = self.ended.0.lock();
-        if self.given.swap(true, Relaxed) {
+        if queue.closed || self.given.swap(true, Relaxed) {
             return;
         }
         queue.notices.push_back(self.clone());
@@ -108,6 +111,14 @@ impl Ended {
         }
         drop(queue);
         notice
+    }
+
+    fn close(&self) {
+        let mut queue = self.0.lock();
+        queue.closed = true;
+        let queued = (std::mem::take(&mut queue.notices), queue.waker.take());
+        drop(queue);
+        drop(queued);
     }
 
     fn put_back(&self, notice: Arc<Notice>) {
@@ -156,11 +167,8 @@ impl<T> JoinSet<T> {
 
     /// Takes all tasks out of the set without ending them.
     pub fn detach_all(&mut self) {
-        for member in self.members.drain() {
-            member.notice.given.store(true, Relaxed);
-        }
-        let notices = std::mem::take(&mut self.ended.0.lock().notices);
-        drop(notices);
+        std::mem::take(&mut self.ended).close();
+        self.members.clear();
     }
 
     /// Adds a task that was spawned elsewhere: by [`Query::spawn`](crate::Query::spawn), say.
@@ -299,6 +307,7 @@ impl<T> JoinSet<T> {
 
 impl<T> Drop for JoinSet<T> {
     fn drop(&mut self) {
+        self.ended.close();
         self.abort_all();
     }
 }
