@@ -24,12 +24,15 @@ const MOST: usize = 4096;
 pub enum Kind {
     /// A query was ended by the governor or an operator.
     Kill,
+    /// A worker's own thread broke.
+    WorkerLost,
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Kind::Kill => "kill",
+            Kind::WorkerLost => "worker_lost",
         })
     }
 }
@@ -37,6 +40,12 @@ impl fmt::Display for Kind {
 /// A query was ended: `why` in one line.
 pub fn kill(group: &str, query: QueryId, why: &dyn fmt::Display) {
     tell(Kind::Kill, group, Some(query), why);
+}
+
+/// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.
+pub fn worker_lost(worker: usize) {
+    let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
+    tell(Kind::WorkerLost, "", None, &what);
 }
 
 #[cfg(feature = "tracing")]

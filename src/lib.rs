@@ -97,10 +97,10 @@
 //!
 //! | | in this version |
 //! |---|---|
-//! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. No cap and no reservation: an idle worker takes whatever there is |
+//! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
 //! | queries at once | at most `concurrency_limit` per group; excess ones are refused, none waits |
 //! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
-//! | memory, IO, waiting places, big queries, reserved cores | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | memory, IO, waiting places, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
 //! # Where it runs
 //!

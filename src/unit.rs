@@ -26,6 +26,10 @@ pub struct Nanos(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
+/// An amount of workers, in millionths of one: a cap on a group's worker time per time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cores(u64);
+
 /// A scheduling weight (`cpu_core_limit`): 1 to 10 000. Only the ratio among groups with work matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u32);
@@ -86,6 +90,46 @@ impl From<Duration> for Nanos {
     }
 }
 
+impl Cores {
+    /// The least cap there is.
+    pub const MIN: Cores = Cores(1);
+    /// More than any machine has.
+    pub const MAX: Cores = Cores(1_000_000 * 1_000_000);
+
+    /// From millionths, pressed into [`Cores::MIN`] … [`Cores::MAX`].
+    pub const fn from_millionths(millionths: u64) -> Cores {
+        if millionths < Cores::MIN.0 {
+            Cores::MIN
+        } else if millionths > Cores::MAX.0 {
+            Cores::MAX
+        } else {
+            Cores(millionths)
+        }
+    }
+
+    /// From a decimal number, to the nearest millionth. Not a number is the least.
+    pub fn from_f64(cores: f64) -> Cores {
+        Cores::from_millionths((cores * 1e6).round() as u64)
+    }
+
+    /// The number in millionths.
+    pub const fn millionths(self) -> u64 {
+        self.0
+    }
+
+    /// As a decimal number.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl fmt::Display for Cores {
+    /// As a decimal number: `0.5`, `2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.as_f64(), f)
+    }
+}
+
 impl Weight {
     /// The least weight, and the default of `cpu_core_limit`.
     pub const MIN: Weight = Weight(1);
@@ -137,6 +181,16 @@ mod tests {
         assert_eq!(Nanos(5).since(Nanos(9)), Nanos::ZERO);
         assert_eq!(Nanos::MAX.plus(Nanos(1)), Nanos::MAX);
         assert_eq!(Nanos::from_secs(u64::MAX), Nanos::MAX);
+    }
+
+    #[test]
+    fn cores_are_kept_to_the_millionth_and_are_never_nothing() {
+        assert_eq!(Cores::from_f64(0.01).millionths(), 10_000);
+        assert_eq!(Cores::from_f64(1.5).to_string(), "1.5");
+        for absurd in [0.0, -1.0, f64::NAN] {
+            assert_eq!(Cores::from_f64(absurd), Cores::MIN);
+        }
+        assert_eq!(Cores::from_f64(f64::INFINITY), Cores::MAX);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 mod live;
 mod support;
 
-use live::{compute, current_thread, governor, multi_thread, named, watched};
+use live::{Build, compute, current_thread, governor, grounds, multi_thread, named, watched};
 use quotient::clock::Clock;
 use quotient::unit::Nanos;
 use quotient::{Governor, JoinHandle};
@@ -132,7 +132,7 @@ fn a_second_shutdown_waits_for_the_end_as_the_first_does() {
 #[test]
 fn a_task_that_shuts_its_own_governor_down_does_not_wait_for_itself() {
     let _watched = watched("own shutdown");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         let own = governor.clone();
         let task = governor
@@ -538,22 +538,15 @@ fn panics_of_the_users_code_stay_with_their_task() {
         }
     }
     let _watched = watched("panics");
-    for runtime in [multi_thread(2), current_thread()] {
-        let governor = runtime
-            .block_on(async {
-                Governor::builder()
-                    .workers(2)
-                    .init_sql(SQL)
-                    .allow_override(|_, group| {
-                        if group == "other" {
-                            panic!("planned: closure")
-                        } else {
-                            true
-                        }
-                    })
-                    .build()
-            })
-            .unwrap();
+    for runtime in grounds(2) {
+        let builder = Governor::builder().workers(2).init_sql(SQL);
+        let governor = runtime.build(builder.allow_override(|_, group| {
+            if group == "other" {
+                panic!("planned: closure")
+            } else {
+                true
+            }
+        }));
         for _ in 0..50 {
             let asked = std::panic::AssertUnwindSafe(|| drop(governor.try_admit(&named("other"))));
             assert!(std::panic::catch_unwind(asked).is_err());
@@ -637,7 +630,7 @@ fn tasks_of_three_governors_wait_for_each_other() {
 #[test]
 fn a_governor_may_be_built_used_and_shut_down_inside_a_task_of_another() {
     let _watched = watched("governor in a task");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let outer = governor(&runtime, 2, SQL);
         let task = outer.spawn_in("g", async {
             for workers in 1..4 {

@@ -33,7 +33,7 @@ const ROOMS: &[Room] = &[
     Room { name: "query", may: &["unit", "clock", "sync", "event", "sched", "exec", "admission::error", "admission::permit"],
         why: "a query holds a slot, owns tasks and knows why one was refused; how admission decides does not matter any more" },
     Room { name: "metrics", may: &["unit", "exec::stats"], why: "metrics pull plain values; they write nowhere" },
-    Room { name: "view", may: &["unit", "sql", "catalog", "metrics::snapshot"], why: "a view shows what was pulled; it asks no stage" },
+    Room { name: "view", may: &["unit", "sql", "catalog", "exec::stats", "metrics::snapshot"], why: "a view shows what was pulled; it asks no stage" },
     Room { name: "governor", may: &["unit", "clock", "sync", "event", "sql", "catalog", "classify", "admission", "sched", "exec", "query",
         "metrics", "view"], why: "the composition root sees everything to its left and nothing to its right" },
     Room { name: "tower", may: &["unit", "classify", "admission", "query", "governor"], why: "a layer speaks to the governor's front door" },

@@ -42,38 +42,41 @@ fn one_thread() -> (Runtime, Governor, Arc<AtomicBool>) {
 #[test]
 fn a_closure_is_in_the_group_and_query_that_spawned_it_and_is_charged_to_them() {
     let _watched = watched("charged");
-    let runtime = multi_thread(2);
-    let governor = governor(&runtime, 2, SQL);
-    runtime.block_on(async {
-        let query = governor.admit(&named("g")).await.unwrap();
-        let id = query.id();
-        let inside = || task::current().map(|it| (it.group().to_owned(), it.query_id()));
-        let seen = query
-            .run(async move {
-                spawn_blocking(move || {
-                    compute(Duration::from_millis(20));
-                    let child = quotient::spawn(async move { inside() });
-                    (inside(), tokio::runtime::Handle::current().block_on(child))
-                })
-                .await
+    for ground in live::grounds(2) {
+        let governor = governor(&ground, 2, SQL);
+        ground.block_on(charged(&governor));
+    }
+}
+
+async fn charged(governor: &Governor) {
+    let query = governor.admit(&named("g")).await.unwrap();
+    let id = query.id();
+    let inside = || task::current().map(|it| (it.group().to_owned(), it.query_id()));
+    let seen = query
+        .run(async move {
+            spawn_blocking(move || {
+                compute(Duration::from_millis(20));
+                let child = quotient::spawn(async move { inside() });
+                (inside(), tokio::runtime::Handle::current().block_on(child))
             })
             .await
-            .unwrap()
-            .unwrap();
-        let expected = Some(("g".to_owned(), Some(id)));
-        assert_eq!(seen.0, expected);
-        assert_eq!(seen.1.unwrap(), expected);
-        // Thread time: at most what passed, and most of what was computed even on a busy machine.
-        let cpu = query.usage().cpu;
-        assert!(cpu >= Duration::from_millis(1), "{cpu:?}");
-        drop(query);
-        live::settled(&governor, "g").await;
-        let stats = governor.classify(&named("g")).unwrap().stats();
-        assert_eq!(stats.blocking, 0);
-        assert!(stats.cpu_blocking.0 > 1_000_000, "{stats:?}");
-        assert!(Duration::from(stats.cpu_blocking) <= cpu);
-        assert!(governor.render_metrics().contains("kind=\"blocking\""));
-    });
+        })
+        .await
+        .unwrap()
+        .unwrap();
+    let expected = Some(("g".to_owned(), Some(id)));
+    assert_eq!(seen.0, expected);
+    assert_eq!(seen.1.unwrap(), expected);
+    // Thread time: at most what passed, and most of what was computed even on a busy machine.
+    let cpu = query.usage().cpu;
+    assert!(cpu >= Duration::from_millis(1), "{cpu:?}");
+    drop(query);
+    live::settled(governor, "g").await;
+    let stats = governor.classify(&named("g")).unwrap().stats();
+    assert_eq!(stats.blocking, 0);
+    assert!(stats.cpu_blocking.0 > 1_000_000, "{stats:?}");
+    assert!(Duration::from(stats.cpu_blocking) <= cpu);
+    assert!(governor.render_metrics().contains("kind=\"blocking\""));
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn a_file_from_a_larger_machine_loads_is_cut_and_says_so() {
     );
     let notes = shown.get(2, "notes").unwrap().to_string();
     assert!(
-        notes.ends_with("; exclusive_cpu_cores is 1 in effect"),
+        notes.ends_with("exclusive_cpu_cores is 1 in effect"),
         "{notes}"
     );
     // Kept as written: what SHOW CREATE says means the same on the large machine.

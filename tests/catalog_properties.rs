@@ -46,9 +46,6 @@ fn these_properties_are_stored_but_not_enforced_yet() {
     assert_eq!(
         not_yet,
         [
-            "max_cpu_cores",
-            "exclusive_cpu_cores",
-            "type",
             "mem_limit",
             "spill_mem_limit_threshold",
             "max_queued_queries",

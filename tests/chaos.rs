@@ -11,18 +11,19 @@ mod being;
 mod live;
 mod support;
 
-use being::{Being, Output, Random, World};
+use being::{Being, Output, Random, Threads, World};
 use futures::FutureExt;
-use live::{current_thread, eventually, eventually_blocking, multi_thread_noted, named, watched};
+use live::{
+    Ground, current_thread, eventually, eventually_blocking, multi_thread_noted, named, watched,
+};
 use quotient::{Governor, GroupHandle, GroupId, JoinHandle, JoinSet, Query};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
 
 const GROUPS: usize = 6;
 const STEPS: usize = 120;
@@ -234,15 +235,18 @@ fn history(seed: u64) {
     let _seed = Seed(seed);
     let mut random = Random(seed);
     let workers = 1 + random.below(4);
-    let (runtime, threads): (Runtime, _) = if random.one_in(4) {
-        let here = HashSet::from([std::thread::current().id()]);
-        (current_thread(), Arc::new(Mutex::new(here)))
-    } else {
-        multi_thread_noted(workers)
+    let here = std::thread::current().id();
+    let (ground, threads) = match random.below(4) {
+        0 => (Ground::Tokio(current_thread()), Threads::AllBut(None)),
+        1 => (Ground::owned(), Threads::AllBut(Some(here))),
+        _ => {
+            let (runtime, threads) = multi_thread_noted(workers);
+            (Ground::Tokio(runtime), Threads::Only(threads))
+        }
     };
     let ends = [End::Shutdown, End::GovernorDropped, End::RuntimeDropped];
     let end = ends[random.below(ends.len())];
-    let governor = live::governor(&runtime, workers, "");
+    let governor = live::governor(&ground, workers, "");
     let world = World::new(threads);
     let _watched = support::watch(&format!("chaos, seed {seed}"), {
         let governor = governor.clone();
@@ -256,7 +260,7 @@ fn history(seed: u64) {
         queries: Vec::new(),
         groups: BTreeMap::new(),
     };
-    runtime.block_on(async {
+    ground.block_on(async {
         for _ in 0..GROUPS {
             history.ddl().await;
         }
@@ -272,7 +276,7 @@ fn history(seed: u64) {
         }
     });
     drop(_watched);
-    finish(history, runtime, end);
+    finish(history, ground, end);
     eventually_blocking(&format!("{end:?}: everybody is dropped"), || {
         world.alive.load(SeqCst) == 0
     });
@@ -280,7 +284,7 @@ fn history(seed: u64) {
     world.all_gone();
 }
 
-fn finish(history: History, runtime: Runtime, end: End) {
+fn finish(history: History, ground: Ground, end: End) {
     let History {
         world,
         governor,
@@ -291,16 +295,20 @@ fn finish(history: History, runtime: Runtime, end: End) {
     } = history;
     world.over.store(true, SeqCst);
     drop((queries, groups));
-    match end {
-        End::Shutdown => runtime.block_on(governor.shutdown(Duration::from_millis(1))),
-        End::GovernorDropped => {
+    match (end, ground) {
+        (End::Shutdown, ground) => ground.block_on(governor.shutdown(Duration::from_millis(1))),
+        (End::GovernorDropped, Ground::Tokio(runtime)) => {
             drop(governor);
             // A current-thread runtime works only while somebody waits in it.
             runtime.block_on(eventually("everybody is dropped", || {
                 world.alive.load(SeqCst) == 0
             }));
         }
-        End::RuntimeDropped => runtime.shutdown_timeout(Duration::from_secs(20)),
+        (End::RuntimeDropped, Ground::Tokio(runtime)) => {
+            runtime.shutdown_timeout(Duration::from_secs(20));
+        }
+        // It keeps the governor, and the governor the runtime.
+        (_, ground @ Ground::Owned(_)) => drop((governor, ground)),
     }
     for handle in handles {
         eventually_blocking("every handle resolves", || handle.is_finished());

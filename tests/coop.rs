@@ -5,13 +5,12 @@
 mod live;
 mod support;
 
-use live::{current_thread, governor, multi_thread, watched};
+use live::{Ground, current_thread, governor, multi_thread, watched};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
 
 const MESSAGES: usize = 100_000;
@@ -54,16 +53,20 @@ async fn drain(mut receiver: mpsc::UnboundedReceiver<usize>) -> usize {
     count
 }
 
-fn both_flavours(test: impl Fn(Runtime, &str)) {
-    test(multi_thread(2), "multi-thread");
-    test(multi_thread(1), "multi-thread with one worker");
-    test(current_thread(), "current-thread");
+fn on_every_host(test: impl Fn(Ground, &str)) {
+    test(Ground::Tokio(multi_thread(2)), "multi-thread");
+    test(
+        Ground::Tokio(multi_thread(1)),
+        "multi-thread with one worker",
+    );
+    test(Ground::Tokio(current_thread()), "current-thread");
+    test(Ground::owned(), "owned");
 }
 
 #[test]
 fn draining_100_000_ready_messages_takes_as_many_polls_as_on_tokio() {
     let _watched = watched("draining");
-    both_flavours(|runtime, flavour| {
+    on_every_host(|runtime, flavour| {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             let (future, plain) = counted(drain(ready(MESSAGES)));
@@ -88,7 +91,7 @@ fn draining_100_000_ready_messages_takes_as_many_polls_as_on_tokio() {
 fn each_of_many_tasks_in_one_slice_has_a_whole_budget() {
     const TASKS: usize = 8;
     let _watched = watched("whole budget");
-    both_flavours(|runtime, flavour| {
+    on_every_host(|runtime, flavour| {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             let tasks: Vec<_> = (0..TASKS)
@@ -118,7 +121,7 @@ async fn hog(met: Arc<AtomicBool>) {
 #[test]
 fn a_hog_of_ready_operations_does_not_stop_its_neighbour() {
     let _watched = watched("hog");
-    both_flavours(|runtime, flavour| {
+    on_every_host(|runtime, flavour| {
         for group in ["g", "other"] {
             let governor = governor(&runtime, 1, SQL);
             runtime.block_on(async {
@@ -170,7 +173,7 @@ fn a_neighbour_in_the_same_group_runs_within_a_few_polls_of_the_hog() {
 #[test]
 fn an_exhausted_budget_in_one_task_leaves_plain_tokio_tasks_running() {
     let _watched = watched("plain tasks");
-    both_flavours(|runtime, _| {
+    on_every_host(|runtime, _| {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             let met = Arc::new(AtomicBool::new(false));

@@ -314,14 +314,10 @@ fn a_property_without_its_stage_is_stored_and_every_answer_says_so() {
             .collect()
     };
     let created = show(&catalog, script);
-    assert_eq!(properties(&created), ["type", "mem_limit"]);
-    assert_eq!(
-        created.notices()[1].message,
-        "mem_limit is not enforced by this version (stored for g)"
-    );
+    assert_eq!(properties(&created), ["mem_limit"]);
     assert_eq!(
         created.notices()[0].message,
-        "the reservation of type short_query is not enforced by this version (stored for g)"
+        "mem_limit is not enforced by this version (stored for g)"
     );
     // An ALTER speaks of what it sets.
     let altered = show(&catalog, "ALTER RESOURCE GROUP g WITH ('io_weight'='2')");
@@ -332,14 +328,14 @@ fn a_property_without_its_stage_is_stored_and_every_answer_says_so() {
         "CREATE RESOURCE GROUP h WITH ('mem_limit'='30%', 'type'='mv')",
     );
     let shown = show(&catalog, "SHOW VERBOSE RESOURCE GROUPS ALL");
-    assert_eq!(properties(&shown), ["type", "mem_limit", "io_weight"]);
-    let mem_limit = &shown.notices()[1];
+    assert_eq!(properties(&shown), ["mem_limit", "io_weight"]);
+    let mem_limit = &shown.notices()[0];
     assert_eq!(mem_limit.groups, ["g", "h"]);
     assert_eq!(
         column(&shown, "notes"),
         [
             "",
-            "not enforced by this version: type, mem_limit, io_weight",
+            "not enforced by this version: mem_limit, io_weight",
             "not enforced by this version: mem_limit",
         ]
     );

@@ -5,7 +5,7 @@
 mod live;
 mod support;
 
-use live::{current_thread, governor, multi_thread, watched};
+use live::{current_thread, governor, grounds, multi_thread, watched};
 use quotient::task::current;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -16,7 +16,7 @@ const SQL: &str = "CREATE RESOURCE GROUP g WITH ('cpu_core_limit'='1')";
 #[test]
 fn a_raw_tokio_task_is_in_no_group() {
     let _watched = watched("raw task");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         let task = async {
             assert!(current().is_some());

@@ -160,15 +160,10 @@ fn what_the_readme_calls_not_enforced_is_what_the_table_of_properties_says() {
             };
             let matching: Vec<&str> = idle.iter().filter(fits).copied().collect();
             let says_idle = cells[2].contains("not enforced by this version");
-            assert_eq!(
-                says_idle,
-                !matching.is_empty() || key == "short_query",
-                "{cells:?}: {key}"
-            );
+            assert_eq!(says_idle, !matching.is_empty(), "{cells:?}: {key}");
             named.extend(matching);
         }
     }
-    // `type` is obeyed but for the reservation of short_query.
     assert_eq!(named, idle);
 }
 

@@ -6,7 +6,7 @@ mod live;
 mod support;
 
 use live::{
-    current_thread, eventually, governor, multi_thread, multi_thread_noted, named, watched,
+    current_thread, eventually, governor, grounds, multi_thread, multi_thread_noted, named, watched,
 };
 use std::collections::HashSet;
 use std::future::{Future, pending, poll_fn};
@@ -219,7 +219,7 @@ fn a_future_is_dropped_by_the_executor_whoever_lets_go_of_the_task() {
 #[test]
 fn a_task_that_nobody_can_wake_is_kept_for_its_handle() {
     let _watched = watched("kept for its handle");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             let handle = governor.spawn_in("g", pending::<()>()).unwrap();
@@ -267,7 +267,7 @@ impl Wake for SpawnsOnWake {
 #[test]
 fn a_join_waker_may_spawn() {
     let _watched = watched("spawn in wake");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             for _ in 0..100 {
@@ -303,7 +303,7 @@ impl Drop for Meddles {
 #[test]
 fn a_destructor_may_use_everything() {
     let _watched = watched("destructor");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             for i in 0..200 {

@@ -5,7 +5,7 @@
 mod live;
 mod support;
 
-use live::{current_thread, governor, multi_thread, named, spawned, watched};
+use live::{governor, grounds, named, spawned, watched};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ const SQL: &str = "CREATE RESOURCE GROUP g WITH ('cpu_core_limit'='1');
 #[test]
 fn a_panic_in_poll_leaves_no_context_behind() {
     let _watched = watched("context after a panic");
-    for runtime in [multi_thread(1), current_thread()] {
+    for runtime in grounds(1) {
         let governor = governor(&runtime, 1, SQL);
         runtime.block_on(async {
             for _ in 0..50 {
@@ -49,7 +49,7 @@ fn a_panic_in_poll_leaves_no_context_behind() {
 #[test]
 fn a_child_inherits_its_group_and_spawn_in_leaves_it() {
     let _watched = watched("inheritance");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         let inner = governor.clone();
         runtime.block_on(async {
@@ -80,7 +80,7 @@ fn spawn_outside_everything_panics() {
 #[test]
 fn a_group_may_be_altered_and_dropped_under_its_tasks() {
     let _watched = watched("group dropped");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             let stop = Arc::new(AtomicBool::new(false));
@@ -147,7 +147,7 @@ fn a_lock_held_by_a_light_group_comes_back_beside_a_busy_heavy_one() {
     const SQL: &str = "CREATE RESOURCE GROUP heavy WITH ('cpu_core_limit'='100');
                        CREATE RESOURCE GROUP light WITH ('cpu_core_limit'='1');";
     let _watched = watched("priority inversion");
-    for runtime in [multi_thread(1), current_thread()] {
+    for runtime in grounds(1) {
         let governor = governor(&runtime, 1, SQL);
         let stop = Arc::new(AtomicBool::new(false));
         let lock = Arc::new(tokio::sync::Mutex::new(0));

@@ -5,7 +5,9 @@
 mod live;
 mod support;
 
-use live::{compute, eventually, governor, multi_thread, spawned, watched};
+use live::{
+    Ground, compute, eventually, governor, grounds_with_threads, multi_thread, spawned, watched,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,12 +18,17 @@ const SQL: &str = "CREATE RESOURCE GROUP g WITH ('cpu_core_limit'='1');
 
 #[test]
 fn an_idle_worker_takes_what_a_busy_one_has_woken() {
+    let _watched = watched("work-conserving");
+    for runtime in grounds_with_threads(2) {
+        idle_takes_what_busy_has_woken(&runtime);
+    }
+}
+
+fn idle_takes_what_busy_has_woken(runtime: &Ground) {
     const ROUNDS: usize = 5;
     // Far longer than a busy system lets a woken thread wait.
     const LONG_POLL: Duration = Duration::from_millis(400);
-    let _watched = watched("work-conserving");
-    let runtime = multi_thread(2);
-    let governor = governor(&runtime, 2, SQL);
+    let governor = governor(runtime, 2, SQL);
     let mut late = String::new();
     // Over groups and within one; a wake from inside a poll, and a spawn.
     for (group, spawns) in [("g", false), ("other", false), ("g", true)] {
@@ -68,8 +75,7 @@ fn plain_timers_are_not_later_beside_our_tasks_than_beside_tokios() {
     const TASKS: usize = 64;
     const POLL: Duration = Duration::from_millis(1);
     let _watched = watched("timers");
-    let lateness = |ours: bool| {
-        let runtime = multi_thread(2);
+    let lateness = |runtime: Ground, ours: bool| {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             let stop = Arc::new(AtomicBool::new(false));
@@ -105,62 +111,69 @@ fn plain_timers_are_not_later_beside_our_tasks_than_beside_tokios() {
             late
         })
     };
-    let (plain, ours) = (lateness(false), lateness(true));
-    assert!(
-        ours <= plain,
-        "beside ours {ours:?}, beside tokio's {plain:?}"
-    );
+    let plain = lateness(Ground::Tokio(multi_thread(2)), false);
+    for runtime in grounds_with_threads(2) {
+        let ours = lateness(runtime, true);
+        assert!(
+            ours <= plain,
+            "beside ours {ours:?}, beside tokio's {plain:?}"
+        );
+    }
 }
 
 #[test]
 fn many_blocking_sections_at_once_all_end() {
     const TASKS: usize = 40;
     let _watched = watched("block_in_place");
-    let runtime = multi_thread(2);
-    let governor = governor(&runtime, 2, SQL);
-    let handles: Vec<_> = (0..TASKS)
-        .map(|i| {
-            let group = if i % 2 == 0 { "g" } else { "other" };
-            let task = async move {
-                for _ in 0..5 {
-                    tokio::task::block_in_place(|| std::thread::sleep(Duration::from_micros(300)));
-                    quotient::task::yield_now().await;
-                    quotient::spawn(async {}).await.unwrap();
-                }
-            };
-            governor.spawn_in(group, task).unwrap()
-        })
-        .collect();
-    for handle in handles {
-        runtime.block_on(handle).unwrap();
-    }
-    for group in ["g", "other"] {
-        runtime.block_on(live::settled(&governor, group));
-        assert_eq!(spawned(&governor, group) as usize, TASKS / 2 * 6);
+    for runtime in grounds_with_threads(2) {
+        let governor = governor(&runtime, 2, SQL);
+        let handles: Vec<_> = (0..TASKS)
+            .map(|i| {
+                let group = if i % 2 == 0 { "g" } else { "other" };
+                let task = async move {
+                    for _ in 0..5 {
+                        tokio::task::block_in_place(|| {
+                            std::thread::sleep(Duration::from_micros(300))
+                        });
+                        quotient::task::yield_now().await;
+                        quotient::spawn(async {}).await.unwrap();
+                    }
+                };
+                governor.spawn_in(group, task).unwrap()
+            })
+            .collect();
+        for handle in handles {
+            runtime.block_on(handle).unwrap();
+        }
+        for group in ["g", "other"] {
+            runtime.block_on(live::settled(&governor, group));
+            assert_eq!(spawned(&governor, group) as usize, TASKS / 2 * 6);
+        }
     }
 }
 
 #[test]
 fn a_blocking_section_may_wait_for_a_task_that_it_spawned() {
     let _watched = watched("block_in_place and block_on");
-    let runtime = multi_thread(2);
-    let governor = governor(&runtime, 2, SQL);
-    for group in ["g", "other"] {
-        let inner = governor.clone();
-        let handle = governor.spawn_in("g", async move {
-            // By now the other worker sleeps.
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            tokio::task::block_in_place(|| {
-                let child = inner.spawn_in(group, async { 1 }).unwrap();
-                tokio::runtime::Handle::current().block_on(async {
-                    let joined = tokio::time::timeout(Duration::from_secs(20), child).await;
-                    joined
-                        .expect("a child that nobody runs is a deadlock")
-                        .unwrap()
+    for runtime in grounds_with_threads(2) {
+        let governor = governor(&runtime, 2, SQL);
+        for group in ["g", "other"] {
+            let inner = governor.clone();
+            let handle = governor.spawn_in("g", async move {
+                // By now the other worker sleeps.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::task::block_in_place(|| {
+                    let child = inner.spawn_in(group, async { 1 }).unwrap();
+                    tokio::runtime::Handle::current().block_on(async {
+                        let joined = tokio::time::timeout(Duration::from_secs(20), child).await;
+                        joined
+                            .expect("a child that nobody runs is a deadlock")
+                            .unwrap()
+                    })
                 })
-            })
-        });
-        assert_eq!(runtime.block_on(handle.unwrap()).unwrap(), 1);
+            });
+            assert_eq!(runtime.block_on(handle.unwrap()).unwrap(), 1);
+        }
     }
 }
 

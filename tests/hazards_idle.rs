@@ -6,7 +6,7 @@
 mod live;
 mod support;
 
-use live::{current_thread, governor, multi_thread, watched};
+use live::{governor, grounds, watched};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
@@ -45,21 +45,23 @@ fn process_cpu() -> Duration {
 #[test]
 fn an_idle_governor_uses_no_cpu() {
     let _watched = watched("idle");
-    let multi = multi_thread(2);
-    let single = current_thread();
-    let governors = [governor(&multi, 2, SQL), governor(&single, 1, SQL)];
+    let grounds = grounds(2);
+    let governors = [2, 1, 2].into_iter().zip(&grounds);
+    let governors: Vec<_> = governors
+        .map(|(workers, ground)| governor(ground, workers, SQL))
+        .collect();
     // Idle for the first time, and idle again after work, with tasks that wait.
     for round in ["before any work", "after work"] {
         // After its last task the watchdog looks a dozen times more.
         std::thread::sleep(Duration::from_millis(200));
         let sleeps = sleeps_of_our_threads();
         let (cpu, start) = (process_cpu(), Instant::now());
-        multi.block_on(async { tokio::time::sleep(WINDOW).await });
+        grounds[0].block_on(async { tokio::time::sleep(WINDOW).await });
         let share = (process_cpu() - cpu).as_secs_f64() / start.elapsed().as_secs_f64();
         assert!(share < MOST, "{round}: {:.2} % of a core", share * 100.0);
         let woken = sleeps_of_our_threads() - sleeps;
         assert!(woken <= FEW, "{round}: a thread of ours woke {woken} times");
-        for (governor, runtime) in governors.iter().zip([&multi, &single]) {
+        for (governor, runtime) in governors.iter().zip(&grounds) {
             for i in 0..100 {
                 let waits = governor
                     .spawn_in("g", std::future::pending::<()>())

@@ -1,14 +1,15 @@
 //! Shares follow the weights whatever way tasks give way, on one worker and two, with few tasks and many.
 //!
 //! Live, and therefore generous; exact shares are tested in virtual time on the policy itself. tokio's own
-//! `yield_now` is not among the ways: under the attached host it hides the task until the driver returned.
+//! `yield_now` is among the ways on the owned host only: under the attached one it hides the task until the driver
+//! returned.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod live;
 mod support;
 
-use live::{compute, governor, multi_thread, named, watched};
+use live::{Ground, compute, governor, multi_thread, named, watched};
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,12 +49,11 @@ async fn spend_the_budget() {
 ///
 /// Charged time, not what the tasks measure: a worker that the system preempts between two polls is charged
 /// to a group as well, and tests run on busy machines.
-fn ratio<F>(workers: usize, tasks: [usize; 2], give_way: fn() -> F) -> f64
+fn ratio<F>(runtime: &Ground, workers: usize, tasks: [usize; 2], give_way: fn() -> F) -> f64
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let runtime = multi_thread(workers);
-    let governor = governor(&runtime, workers, SQL);
+    let governor = governor(runtime, workers, SQL);
     let stop = Arc::new(AtomicBool::new(false));
     let alive = Arc::new(AtomicUsize::new(tasks.iter().sum()));
     for (group, tasks) in GROUPS.into_iter().zip(tasks) {
@@ -80,7 +80,7 @@ where
     three / one
 }
 
-fn shares_hold<F>(name: &str, give_way: fn() -> F)
+fn shares_hold<F>(name: &str, ground: fn(usize) -> Ground, give_way: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -89,7 +89,7 @@ where
     for workers in [1, 2] {
         for tasks in [[4, 4], [2, 32], [32, 2]] {
             // Two tasks cannot use three quarters of two workers, but no more than one and a half of them.
-            let ratio = ratio(workers, tasks, give_way);
+            let ratio = ratio(&ground(workers), workers, tasks, give_way);
             all_hold &= ACCEPTED.contains(&ratio);
             report += &format!("{workers} workers, {tasks:?} tasks: {ratio:.2}\n");
         }
@@ -100,7 +100,13 @@ where
 #[test]
 fn shares_follow_the_weights_however_tasks_give_way() {
     let _watched = watched("shares");
-    shares_hold("self-wake", self_wake);
-    shares_hold("our yield_now", quotient::task::yield_now);
-    shares_hold("spent budget", spend_the_budget);
+    let attached = |workers| Ground::Tokio(multi_thread(workers));
+    shares_hold("self-wake", attached, self_wake);
+    shares_hold("our yield_now", attached, quotient::task::yield_now);
+    shares_hold("spent budget", attached, spend_the_budget);
+
+    let owned = |_| Ground::owned();
+    shares_hold("self-wake, owned", owned, self_wake);
+    shares_hold("tokio's yield_now, owned", owned, tokio::task::yield_now);
+    shares_hold("spent budget, owned", owned, spend_the_budget);
 }

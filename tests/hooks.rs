@@ -5,18 +5,17 @@
 mod live;
 mod support;
 
-use live::{current_thread, multi_thread, named, watched};
+use live::{Build, current_thread, grounds, multi_thread, named, watched};
 use quotient::{Governor, JoinSet, TaskMeta, task};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::runtime::Runtime;
 
 const SQL: &str = "CREATE RESOURCE GROUP g WITH ('cpu_core_limit'='1');
                    CREATE RESOURCE GROUP upkeep WITH ('cpu_core_limit'='1')";
 
 type Log = Arc<Mutex<Vec<(String, task::Id)>>>;
 
-fn told(runtime: &Runtime) -> (Governor, Log) {
+fn told(ground: &impl Build) -> (Governor, Log) {
     let log = Log::default();
     let say = |what: &'static str| {
         let log = log.clone();
@@ -32,7 +31,7 @@ fn told(runtime: &Runtime) -> (Governor, Log) {
         .on_before_task_poll(say("before"))
         .on_after_task_poll(say("after"))
         .on_task_terminate(say("gone"));
-    let governor = runtime.block_on(async { builder.build().unwrap() });
+    let governor = ground.build(builder);
     (governor, log)
 }
 
@@ -47,7 +46,7 @@ fn of(log: &Log, id: task::Id) -> Vec<String> {
 #[test]
 fn a_tasks_life_is_told_in_order() {
     let _watched = watched("hooks");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let (governor, log) = told(&runtime);
         runtime.block_on(async {
             let query = governor.admit(&named("g")).await.unwrap();

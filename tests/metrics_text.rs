@@ -43,6 +43,8 @@ fn bi() -> GroupRow {
                 Nanos(400_000_000_001),
             ),
             poll_duration: histogram(&[(1, 42)], Nanos::from_micros(1_600)),
+            throttled: Nanos::from_millis(250),
+            reserved: 2,
             lag_ns: -2_500_000,
             share: 0.625,
             entitled: 2.0 / 3.0,

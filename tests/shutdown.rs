@@ -10,7 +10,8 @@ mod support;
 
 use live::mortal::{STATES, State, TASKS, tasks_in};
 use live::{
-    current_thread, eventually_blocking, governor, multi_thread, multi_thread_noted, watched,
+    current_thread, eventually_blocking, governor, grounds, multi_thread, multi_thread_noted,
+    watched,
 };
 use quotient::{Governor, JoinHandle};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -109,7 +110,7 @@ fn shutdown_twice_and_at_once_from_two_sides_is_one_shutdown() {
 #[test]
 fn a_task_spawned_during_or_after_shutdown_is_cancelled_without_a_panic() {
     let _watched = watched("spawn after shutdown");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         runtime.block_on(async {
             let (give, take) = std::sync::mpsc::channel();
@@ -158,7 +159,7 @@ fn a_destructor_may_spawn_while_everything_shuts_down() {
         }
     }
     let _watched = watched("destructor spawns");
-    for runtime in [multi_thread(2), current_thread()] {
+    for runtime in grounds(2) {
         let governor = governor(&runtime, 2, SQL);
         let spawned: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
         runtime.block_on(async {

@@ -10,14 +10,13 @@ mod live;
 mod support;
 
 use futures::task::AtomicWaker;
-use live::{governor, multi_thread, watched};
+use live::{Ground, governor, multi_thread, watched};
 use quotient::Governor;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
 
 const GROUPS: usize = 5;
 const RELAYS: usize = 40;
@@ -199,7 +198,7 @@ fn group(n: usize) -> String {
 struct Stress {
     world: Arc<World>,
     governor: Governor,
-    runtime: Runtime,
+    runtime: Ground,
     seed: u64,
 }
 
@@ -293,21 +292,30 @@ fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
+const WORKERS: usize = 4;
+
 #[test]
 fn no_wake_is_lost_on_an_oversubscribed_machine() {
+    no_wake_is_lost(Ground::Tokio(multi_thread(WORKERS)));
+}
+
+#[test]
+fn no_wake_is_lost_by_threads_of_its_own() {
+    no_wake_is_lost(Ground::owned());
+}
+
+fn no_wake_is_lost(runtime: Ground) {
     let seconds = from_env("QUOTIENT_STRESS_SECONDS", 20);
     let seed = from_env("QUOTIENT_STRESS_SEED", std::process::id().into());
     println!("seed {seed}");
-    let workers = 4;
     let sql: String = (0..GROUPS)
         .map(|n| {
             let weight = [1, 2, 4, 100, 10_000][n];
             format!("CREATE RESOURCE GROUP g{n} WITH ('cpu_core_limit'='{weight}');")
         })
         .collect();
-    let runtime = multi_thread(workers);
     let stress = Stress {
-        governor: governor(&runtime, workers, &sql),
+        governor: governor(&runtime, WORKERS, &sql),
         runtime,
         seed,
         world: Arc::new(World {

@@ -2,7 +2,7 @@
 //!
 //! Each file of `tokio_parity/` is compiled twice, against tokio's names and against ours, which also shows
 //! that ours can be dropped in. A scenario returns a transcript; tokio's is the expectation. Each runs on a
-//! multi-thread and on a current-thread runtime, from outside any task, inside a task of a group, and inside
+//! multi-thread and on a current-thread runtime and on the governor's own threads, from outside any task, inside a task of a group, and inside
 //! an admitted query; afterwards the group's accounts must be at zero and its one place free.
 
 #![allow(clippy::duplicate_mod, reason = "the point of this test")]
@@ -16,7 +16,7 @@ mod scene;
 mod support;
 
 use futures::future::BoxFuture;
-use live::{alive, current_thread, governor, multi_thread, named, settled, watched};
+use live::{Ground, alive, current_thread, governor, multi_thread, named, settled, watched};
 use scene::Transcript;
 use tokio::runtime::Runtime;
 
@@ -76,8 +76,8 @@ enum Root {
     Query,
 }
 
-/// A kind of runtime: its name, and how to build one.
-type Flavour = (&'static str, fn() -> Runtime);
+/// A kind of host: its name, how to build it, and the runtime on which tokio says what is expected of it.
+type Flavour = (&'static str, fn() -> Ground, fn() -> Runtime);
 
 type Scenario = fn() -> BoxFuture<'static, Transcript>;
 
@@ -91,7 +91,7 @@ fn tokio_says(runtime: &Runtime, root: Root, scenario: Scenario) -> Transcript {
 }
 
 fn quotient_says(
-    runtime: &Runtime,
+    runtime: &Ground,
     governor: &quotient::Governor,
     root: Root,
     scenario: Scenario,
@@ -113,16 +113,25 @@ fn quotient_says(
 
 fn compare(name: &str, tokio: Scenario, quotient: Scenario) {
     let _watched = watched(name);
-    let runtimes: [Flavour; 2] = [
-        ("multi-thread", || multi_thread(WORKERS)),
-        ("current-thread", current_thread),
+    let two: fn() -> Runtime = || multi_thread(WORKERS);
+    let flavours: [Flavour; 3] = [
+        ("multi-thread", || Ground::Tokio(multi_thread(WORKERS)), two),
+        (
+            "current-thread",
+            || Ground::Tokio(current_thread()),
+            current_thread,
+        ),
+        ("owned", Ground::owned, two),
     ];
-    for (flavour, runtime) in runtimes {
+    for (flavour, ground, plain) in flavours {
         for root in [Root::Outside, Root::Task, Root::Query] {
-            let expected = tokio_says(&runtime(), root, tokio);
+            let expected = tokio_says(&plain(), root, tokio);
             assert!(!expected.is_empty(), "a scenario says something");
-            let runtime = runtime();
+            let runtime = ground();
             let governor = governor(&runtime, WORKERS, SQL);
+            if matches!(runtime, Ground::Owned(_)) {
+                runtime.block_on(async { scene::has_two_threads() });
+            }
             let found = quotient_says(&runtime, &governor, root, quotient);
             assert_eq!(found, expected, "{name}: {flavour}, root: {root:?}");
             runtime.block_on(async {

@@ -181,7 +181,8 @@ impl ClassifierSpec {
         weight + 10.0 * self.dbs.len() as f64
     }
 
-    fn db_list(&self) -> String {
+    /// Its databases, with a comma between them.
+    pub fn db_list(&self) -> String {
         let names: Vec<&str> = self.dbs.iter().map(String::as_str).collect();
         names.join(", ")
     }

@@ -47,7 +47,7 @@ pub struct GroupSpec {
     /// Its classifiers, oldest first.
     pub classifiers: Vec<ClassifierSpec>,
     pub(super) machine: Machine,
-    /// What the snapshot grants of `exclusive_cpu_cores`, after the groups with smaller ids.
+    /// What the snapshot grants of the reservation, after the groups that come first.
     pub(super) granted_cores: u64,
 }
 
@@ -113,9 +113,23 @@ impl GroupSpec {
         }
     }
 
-    /// Workers reserved for the group, as far as they are left by groups with smaller ids.
+    /// Exclusive workers of the group, as far as they are left by groups with smaller ids.
     pub fn exclusive_cpu_cores(&self) -> u64 {
+        self.granted_cores.min(self.exclusive_cpu_cores_written())
+    }
+
+    /// Workers that are reserved for the group on this machine: its exclusive ones; for a short_query group, as many
+    /// as its `cpu_core_limit` says and exclusive ones and groups with smaller ids leave of all but one.
+    pub fn reserved_cores(&self) -> u64 {
         self.granted_cores
+    }
+
+    /// What the group reserves by what is written, whether this machine has it or not.
+    pub(super) fn reserved_cores_written(&self) -> u64 {
+        match self.group_type() {
+            GroupType::ShortQuery => self.cpu_core_limit().get(),
+            GroupType::Normal | GroupType::Mv => self.exclusive_cpu_cores_written(),
+        }
     }
 
     /// What `exclusive_cpu_cores` says, whether this machine has them or not.
@@ -261,6 +275,5 @@ impl GroupSpec {
 /// Whether leaving the property to this version keeps the promise of its value.
 pub(super) fn is_enforced(key: Key, setting: &Setting) -> bool {
     let property = key.property();
-    // `type mv` is as normal: there is nothing to enforce.
-    property.enforced || !property.departs(setting) || *setting == Setting::Type(GroupType::Mv)
+    property.enforced || !property.departs(setting)
 }

@@ -26,7 +26,7 @@ mod draft;
 mod group;
 mod notice;
 pub mod property;
-mod show;
+pub mod show;
 mod snapshot;
 
 pub use classifier::{ClassifierSpec, CostRange, QueryType};

@@ -4,7 +4,7 @@
 
 use super::check::clamped;
 use super::group::{GroupSpec, is_enforced};
-use super::property::{GroupType, Key};
+use super::property::Key;
 use crate::sql::{Notice, NoticeKind, Output};
 use std::collections::BTreeMap;
 
@@ -51,10 +51,7 @@ pub(super) fn skipped(name: &str, why: &str) -> Notice {
 }
 
 fn not_enforced(key: Key, groups: Vec<String>) -> Notice {
-    let what = match key {
-        Key::Type => format!("the reservation of type {}", GroupType::ShortQuery.name()),
-        key => key.name().to_owned(),
-    };
+    let what = key.name();
     let mut named = groups
         .iter()
         .take(NAMED)

@@ -12,79 +12,96 @@ use super::snapshot::Snapshot;
 use crate::sql::ast::{ShowGroups, Which};
 use crate::sql::like::like;
 use crate::sql::value::{Memory, Number};
-use crate::sql::{Output, Span, Spanned, SqlError, SqlErrorKind, Statement, Value};
+use crate::sql::{Output, Span, Spanned, SqlError, SqlErrorKind, Statement, Type, Value};
 use std::sync::Arc;
 
-/// One column: its name, whether only VERBOSE shows it, its cell.
-type Column = (&'static str, bool, fn(&GroupSpec) -> Value);
+/// One column: its name, its type, whether only VERBOSE shows it, its cell.
+type Column = (&'static str, Type, bool, fn(&GroupSpec) -> Value);
 
 const COLUMNS: [Column; 22] = [
-    ("name", false, |g| g.name.as_str().into()),
-    ("id", false, |g| g.id.0.into()),
-    ("cpu_core_limit", false, |g| g.cpu_core_limit().get().into()),
-    ("max_cpu_cores", false, |g| {
+    ("name", Type::Text, false, |g| g.name.as_str().into()),
+    ("id", Type::Int, false, |g| g.id.0.into()),
+    ("cpu_core_limit", Type::Int, false, |g| {
+        g.cpu_core_limit().get().into()
+    }),
+    ("max_cpu_cores", Type::Float, false, |g| {
         match written(g, Key::MaxCpuCores) {
             Some(Setting::Cores(n)) => n.as_f64().into(),
             _ => Value::Null,
         }
     }),
-    ("exclusive_cpu_cores", false, |g| {
+    ("exclusive_cpu_cores", Type::Int, false, |g| {
         g.exclusive_cpu_cores_written().into()
     }),
-    ("mem_limit", false, mem_limit),
-    ("spill_mem_limit_threshold", false, |g| {
-        match written(g, Key::SpillMemLimitThreshold) {
+    ("mem_limit", Type::Text, false, mem_limit),
+    (
+        "spill_mem_limit_threshold",
+        Type::Text,
+        false,
+        |g| match written(g, Key::SpillMemLimitThreshold) {
             Some(Setting::Share(n)) => percent(*n).into(),
             _ => "100%".into(),
-        }
-    }),
-    ("concurrency_limit", false, |g| {
+        },
+    ),
+    ("concurrency_limit", Type::Int, false, |g| {
         match written(g, Key::ConcurrencyLimit) {
             Some(Setting::Integer(n)) => (*n).into(),
             _ => Value::Null,
         }
     }),
-    ("max_queued_queries", false, |g| {
+    ("max_queued_queries", Type::Int, false, |g| {
         g.max_queued_queries().into()
     }),
-    ("queue_timeout", false, |g| {
+    ("queue_timeout", Type::Text, false, |g| {
         g.queue_timeout().to_string().into()
     }),
-    ("big_query_cpu_second_limit", false, |g| {
+    ("big_query_cpu_second_limit", Type::Float, false, |g| {
         g.big_query_cpu_second_limit()
             .map_or(0.0, |t| t.as_secs_f64())
             .into()
     }),
-    ("big_query_scan_rows_limit", false, |g| {
+    ("big_query_scan_rows_limit", Type::Int, false, |g| {
         g.big_query_scan_rows_limit().unwrap_or(0).into()
     }),
-    ("big_query_mem_limit", false, |g| {
+    ("big_query_mem_limit", Type::Int, false, |g| {
         g.big_query_mem_limit().map_or(0, |b| b.0).into()
     }),
-    ("big_query_elapsed_second_limit", false, |g| {
+    ("big_query_elapsed_second_limit", Type::Float, false, |g| {
         g.big_query_elapsed_second_limit()
             .map_or(0.0, |t| t.as_secs_f64())
             .into()
     }),
-    ("big_query_action", false, |g| {
+    ("big_query_action", Type::Text, false, |g| {
         g.big_query_action().to_string().into()
     }),
-    ("type", false, |g| {
+    ("type", Type::Text, false, |g| {
         g.group_type().name().to_ascii_uppercase().into()
     }),
-    ("io_weight", false, |g| g.io_weight().get().into()),
-    ("max_io_bytes_per_second", false, |g| {
+    ("io_weight", Type::Int, false, |g| {
+        g.io_weight().get().into()
+    }),
+    ("max_io_bytes_per_second", Type::Int, false, |g| {
         g.max_io_bytes_per_second().map_or(0, |b| b.0).into()
     }),
-    ("quarantine_after", true, |g| {
+    ("quarantine_after", Type::Int, true, |g| {
         g.quarantine_after().unwrap_or(0).into()
     }),
-    ("quarantine_window", true, |g| {
+    ("quarantine_window", Type::Text, true, |g| {
         g.quarantine_window().to_string().into()
     }),
-    ("mem_pool", true, |_| "default_mem_pool".into()),
-    ("notes", true, |g| notes(g).into()),
+    ("mem_pool", Type::Text, true, |_| "default_mem_pool".into()),
+    ("notes", Type::Text, true, |g| notes(g).into()),
 ];
+
+/// The columns that VERBOSE shows, but for the classifiers: names and types.
+pub fn columns() -> impl Iterator<Item = (&'static str, Type)> {
+    COLUMNS.iter().map(|&(name, kind, ..)| (name, kind))
+}
+
+/// A group's cells of these columns.
+pub fn cells(group: &GroupSpec) -> Vec<Value> {
+    COLUMNS.iter().map(|(.., cell)| cell(group)).collect()
+}
 
 /// Answers a SHOW of groups.
 ///
@@ -135,12 +152,12 @@ fn groups(snapshot: &Snapshot, s: &ShowGroups) -> Result<Output, SqlError> {
     let columns = || {
         COLUMNS
             .iter()
-            .filter(|(_, verbose, _)| s.verbose || !verbose)
+            .filter(|(_, _, verbose, _)| s.verbose || !verbose)
     };
-    let names = columns().map(|(name, _, _)| *name);
+    let names = columns().map(|(name, ..)| *name);
     let mut output = Output::table("SHOW", names.chain(["classifiers"]));
     for group in &shown {
-        let cells: Vec<Value> = columns().map(|(_, _, cell)| cell(group)).collect();
+        let cells: Vec<Value> = columns().map(|(.., cell)| cell(group)).collect();
         let mut row = |classifier: String| {
             let mut cells = cells.clone();
             cells.push(classifier.into());

@@ -12,14 +12,15 @@ use super::incoming::Incoming;
 use super::stats::GroupUsage;
 use super::tally::Counters;
 use super::task::Runnable;
+use crate::sched::fair::{Fair, Slot};
 use crate::sched::feedback::Feedback;
-use crate::sched::{self, fair::Slot};
+use crate::sched::{self, Limits};
 use crate::sync::Mutex;
 use crate::unit::{Nanos, Weight};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// A resource group's tasks and account in the executor. Lives until its last task and account are gone.
 pub struct Group {
@@ -33,6 +34,8 @@ pub struct Group {
     /// Looks at the host that found nothing, in a row, and how many the group goes without.
     fruitless_looks: AtomicU8,
     skip_looks: AtomicU8,
+    /// Its cap holds it back; a mirror of what the policy says.
+    held_back: AtomicBool,
     /// Moving average of poll lengths in ns; racy on purpose.
     average_poll: AtomicU64,
     pub(super) counters: CachePadded<Counters>,
@@ -52,6 +55,7 @@ impl Group {
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
             fruitless_looks: AtomicU8::new(0),
             skip_looks: AtomicU8::new(0),
+            held_back: AtomicBool::new(false),
             average_poll: AtomicU64::new(sched::FIRST_AVERAGE.0),
             counters: CachePadded::default(),
         })
@@ -67,31 +71,54 @@ impl Group {
         &self.core
     }
 
-    /// Changes its weight, in place and at once.
-    pub fn set_weight(&self, weight: Weight) {
-        self.core.set_weight(self.slot, weight);
+    /// Changes what it may have of the workers, in place and at once.
+    pub fn set_limits(&self, limits: Limits) {
+        self.core.set_limits(self, limits);
     }
 
     /// What it has used, and what its tasks do now.
     pub fn usage(&self) -> GroupUsage {
-        let (running, held, fairness) = self.core.look_at(self);
-        let queued = held + self.ready();
-        let live = self.counters.live();
+        let now = self.core.look_at(self);
+        let counted = self.counters.read();
+        let ready = now.tasks_running + now.tasks_queued;
         GroupUsage {
-            tasks_running: running as u64,
-            tasks_queued: queued as u64,
-            tasks_waiting: live.saturating_sub((running + queued) as u64),
-            lag_ns: fairness.lag_ns,
-            share: fairness.share,
-            entitled: fairness.entitled,
-            ..self.counters.read()
+            tasks_running: now.tasks_running,
+            tasks_queued: now.tasks_queued,
+            tasks_waiting: self.counters.live().saturating_sub(ready),
+            throttled: now.throttled,
+            reserved: now.reserved,
+            lag_ns: now.lag_ns,
+            share: now.share,
+            entitled: now.entitled,
+            ..counted
         }
     }
 
     /// Makes a task ready. Any thread; never blocks on anything but short critical sections of our own.
     pub(super) fn push(&self, task: Runnable) {
         self.push_quietly(task);
-        self.core.notify();
+        self.call_a_worker();
+    }
+
+    /// There is work in the level-1 queue: somebody must be awake, unless the group's cap holds it back anyway.
+    pub(super) fn call_a_worker(&self) {
+        if !self.is_held_back() {
+            self.core.notify();
+        }
+    }
+
+    /// Whether its cap holds its ready tasks back. When it no longer does, a worker is woken, or awake.
+    #[inline]
+    pub(super) fn is_held_back(&self) -> bool {
+        self.held_back.load(SeqCst)
+    }
+
+    /// Under the scheduler's lock: takes over what the policy says.
+    pub(super) fn mirror(&self, fair: &Fair) {
+        let held_back = fair.is_throttled(self.slot);
+        if self.held_back.load(Relaxed) != held_back {
+            self.held_back.store(held_back, SeqCst);
+        }
     }
 
     /// As [`Group::push`], when a worker will come by in a moment without being woken.
@@ -104,21 +131,21 @@ impl Group {
             incoming.activate()
         };
         if inactive {
-            self.core.activate(self.slot);
+            self.core.activate(self);
         }
     }
 
     /// Lets the level-1 queue know of the group because a worker holds tasks that others could take.
     pub(super) fn expose(&self) {
         self.expose_quietly();
-        self.core.notify();
+        self.call_a_worker();
     }
 
     /// As [`Group::expose`], when the caller itself looks for work next.
     pub(super) fn expose_quietly(&self) {
         let inactive = self.incoming.lock().activate();
         if inactive {
-            self.core.activate(self.slot);
+            self.core.activate(self);
         }
     }
 

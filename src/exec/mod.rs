@@ -13,6 +13,7 @@
 
 pub mod abort_on_drop;
 pub mod account;
+mod alarm;
 pub mod blocking;
 pub mod context;
 pub mod core;

@@ -56,6 +56,10 @@ pub struct GroupUsage {
     pub queue_delay: TimeHistogram,
     /// Length of polls.
     pub poll_duration: TimeHistogram,
+    /// How long its cap has held ready tasks back.
+    pub throttled: Nanos,
+    /// Workers that are reserved for it while it has work.
+    pub reserved: u64,
     /// Entitlement minus what was given, in ns of worker time, over about the last ten seconds with work.
     pub lag_ns: i64,
     /// Share of all workers' time that the group was given in the last full second, 0 … 1.

@@ -7,6 +7,7 @@
 //! ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they are gone.
 
 use super::core::Core;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{OnceLock, Weak};
 use std::thread::{self, Thread};
@@ -25,11 +26,37 @@ const PATIENCE: u32 = 12;
 pub(super) struct Watchdog {
     thread: OnceLock<Thread>,
     resting: AtomicBool,
+    io: OnceLock<LookAfterIo>,
+}
+
+/// Told at every tick whether all workers are kept from looking after I/O; answers whether that mattered.
+struct LookAfterIo(Box<dyn Fn(bool) -> bool + Send + Sync>);
+
+impl fmt::Debug for LookAfterIo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LookAfterIo")
+    }
 }
 
 impl Watchdog {
-    /// Starts the thread. Without one (the system refuses more threads) tasks wait for long polls to end.
+    /// A host whose workers look after I/O themselves wants to know when none of them can. The first call counts.
+    pub(super) fn watch_io(&self, look: impl Fn(bool) -> bool + Send + Sync + 'static) {
+        let _ = self.io.set(LookAfterIo(Box::new(look)));
+    }
+
+    /// Tells the host. True if I/O waited.
+    fn look_after_io(&self, core: &Core) -> bool {
+        self.io
+            .get()
+            .is_some_and(|io| (io.0)(core.is_in_long_polls()))
+    }
+
+    /// Starts the thread, unless there is one. Without one (the system refuses more threads) tasks wait for long
+    /// polls to end.
     pub(super) fn start(&self, core: Weak<Core>) {
+        if self.thread.get().is_some() {
+            return;
+        }
         let run = move || watch(&core);
         if let Ok(handle) = thread::Builder::new()
             .name("quotient-watchdog".into())
@@ -64,10 +91,11 @@ fn watch(core: &Weak<Core>) {
         if core.is_unmanned() {
             return;
         }
+        let io = core.watchdog().look_after_io(&core);
         if !core.all_asleep() {
             quiet = 0;
             // Where polls are short there is nothing to find; looks then become rarer.
-            pause = if core.expose_stuck(&mut marks) {
+            pause = if core.expose_stuck(&mut marks) || io {
                 TICK
             } else {
                 (pause * 2).min(SLOW)

@@ -19,7 +19,7 @@ impl Governor {
         F: Future<Output = ()> + Send + 'static,
     {
         let future = work(Arc::downgrade(&self.inner));
-        let task = self.inner.runtime.spawn(future);
+        let task = self.inner.entrance.runtime().spawn(future);
         self.inner.background.lock().push(task.abort_handle());
     }
 }

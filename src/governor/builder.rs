@@ -9,7 +9,7 @@ use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
 use crate::exec::hooks::{Hooks, TaskMeta};
-use crate::exec::host::attached;
+use crate::exec::host;
 use crate::query::KillReason;
 use crate::sched;
 use crate::sql;
@@ -26,6 +26,10 @@ pub enum Host {
     /// changes; I/O and timers are native.
     #[default]
     Attached,
+    /// Threads of the governor's own, which also drive a tokio runtime for I/O, timers and raw tokio tasks. Built
+    /// anywhere, in plain `fn main` too; [`Governor::block_on`] is the way in. Shares are exact whatever way tasks
+    /// give way, and I/O goes on while every worker is in a long poll.
+    Owned,
 }
 
 /// Whether a request may name its group.
@@ -43,6 +47,7 @@ pub struct Builder {
     policy: sched::Config,
     record: bool,
     hooks: Hooks,
+    pinned: bool,
 }
 
 impl Default for Builder {
@@ -57,6 +62,7 @@ impl Default for Builder {
             policy: sched::Config::default(),
             record: false,
             hooks: Hooks::default(),
+            pinned: false,
         }
     }
 }
@@ -68,7 +74,8 @@ impl Builder {
         self
     }
 
-    /// How many tasks may be polled at once, at least 1. Default: the runtime's workers.
+    /// How many tasks may be polled at once, at least 1. Default: the runtime's workers; for [`Host::Owned`] the
+    /// CPUs that the process may use.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
         self
@@ -156,16 +163,31 @@ impl Builder {
         self
     }
 
+    /// Whether each worker of [`Host::Owned`] keeps to one CPU, in turn of those that the process may use. Default:
+    /// no, the system places them. Worth it where nothing else runs on the machine; elsewhere a worker waits for
+    /// its CPU while others are idle. No effect where the system cannot, and none on [`Host::Attached`].
+    pub fn pin_workers(mut self, pinned: bool) -> Builder {
+        self.pinned = pinned;
+        self
+    }
+
     /// Starts the governor.
     ///
     /// # Errors
     ///
-    /// [`Error::NoRuntime`] outside of a tokio runtime, [`Error::Invalid`] for a value out of range,
-    /// [`Error::Sql`] if the script is refused: nothing is started then.
+    /// [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
+    /// what [`Host::Owned`] needs, [`Error::Invalid`] for a value out of range, [`Error::Sql`] if the script is
+    /// refused: nothing is started then.
     pub fn build(self) -> Result<Governor, Error> {
-        let Host::Attached = self.host;
-        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let workers = self.workers.unwrap_or_else(|| machine::workers(&runtime));
+        let attached = match self.host {
+            Host::Attached => Some(Handle::try_current().map_err(|_| Error::NoRuntime)?),
+            Host::Owned => None,
+        };
+        let workers = self.workers.unwrap_or_else(|| {
+            attached
+                .as_ref()
+                .map_or_else(machine::cpus, machine::workers)
+        });
         if !(1..=MAX_WORKERS).contains(&workers) {
             return Err(Error::Invalid {
                 what: "workers",
@@ -188,26 +210,27 @@ impl Builder {
         let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
         catalog.apply_all(&statements, Origin::File)?;
 
-        let threads = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
-        let (core, crew) = Core::new(Config {
+        let scheduled = attached
+            .as_ref()
+            .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
+        let (core, workers) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
             long_poll: LONG_POLL,
             clock: self.clock,
-            displace: threads,
+            displace: scheduled.unwrap_or(false),
             record: self.record,
-            watchdog: threads,
             hooks: (!self.hooks.are_none()).then(|| Arc::new(self.hooks)),
+            watchdog: scheduled.unwrap_or(true),
         });
-        let drivers = attached::start(&runtime, crew, &KillReason::Shutdown.into_cause());
-        Ok(Governor::start(
-            catalog,
-            core,
-            runtime,
-            drivers,
-            self.allow_override,
-        ))
+        let abandoned = KillReason::Shutdown.into_cause();
+        let driven = match attached {
+            Some(runtime) => host::attach(runtime, workers, &abandoned),
+            None => host::own(&core, workers, self.pinned, &abandoned)
+                .map_err(|error| Error::Host(Arc::new(error)))?,
+        };
+        Ok(Governor::start(catalog, core, driven, self.allow_override))
     }
 }
 

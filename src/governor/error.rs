@@ -1,9 +1,10 @@
 //! What can go wrong at the governor's front door: the sum of the stages' errors.
 //!
-//! Pure.
+//! Plain values; any thread.
 
 use crate::admission::AdmissionError;
 use crate::sql::SqlError;
+use std::sync::Arc;
 
 /// An error of the governor. Each stage's own error is inside, with its data.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -20,6 +21,9 @@ pub enum Error {
         "no tokio runtime: build the governor inside one (for instance in `#[tokio::main]`), or enter its handle first"
     )]
     NoRuntime,
+    /// `Host::Owned` could not be set up: the system refused a thread, or what a runtime's I/O needs.
+    #[error("the governor's own threads could not be started: {0}")]
+    Host(Arc<std::io::Error>),
     /// A second governor was to become the process's default.
     #[error(
         "a governor is installed already, and there is one default per process; \

@@ -44,6 +44,9 @@ impl Governor {
         if let Statement::ShowUsage(name) = statement {
             return self.show_usage(name.as_ref());
         }
+        if let Statement::Select(select) = statement {
+            return self.select(select);
+        }
         let _order = self.inner.translating.lock();
         let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
         if applied.changed {

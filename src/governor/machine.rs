@@ -14,6 +14,11 @@ pub(super) fn workers(runtime: &Handle) -> usize {
     }
 }
 
+/// The CPUs that the process may use.
+pub(super) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// The least of the cgroup's limit (v2 or v1) and the physical memory.
 pub(super) fn memory() -> Bytes {
     let physical = {

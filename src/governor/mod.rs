@@ -19,6 +19,7 @@ mod routing;
 mod set;
 mod shutdown;
 mod spawn;
+mod views;
 
 pub use build_task::Builder as TaskBuilder;
 pub use builder::{Builder, Host};
@@ -30,6 +31,7 @@ pub use spawn::{EnterGuard, spawn, spawn_blocking};
 use crate::admission::Gate;
 use crate::catalog::Catalog;
 use crate::exec::core::Core;
+use crate::exec::host::{Crew, Entrance};
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
 use crate::query::{KillReason, Query, WeakQuery};
@@ -45,7 +47,6 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 /// One instance of the system in a process: catalog, classifier, admission, executor, accounts.
@@ -78,9 +79,8 @@ struct Inner {
     routing: ArcSwap<Routing>,
     gate: Gate,
     core: Arc<Core>,
-    drivers: tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>,
-    /// Where the host does its own work.
-    runtime: Handle,
+    crew: tokio::sync::Mutex<Crew>,
+    entrance: Entrance,
     background: Mutex<Vec<AbortHandle>>,
     queries: Mutex<BTreeMap<QueryId, WeakQuery>>,
     /// Dropped groups that may still have queries or tasks.
@@ -102,8 +102,7 @@ impl Governor {
     fn start(
         catalog: Catalog,
         core: Arc<Core>,
-        runtime: Handle,
-        drivers: Vec<tokio::task::JoinHandle<()>>,
+        (crew, entrance): (Crew, Entrance),
         allow_override: AllowOverride,
     ) -> Governor {
         let gate = Gate::new();
@@ -114,8 +113,8 @@ impl Governor {
             routing: ArcSwap::from_pointee(routing),
             gate,
             core,
-            drivers: tokio::sync::Mutex::new(drivers),
-            runtime,
+            crew: tokio::sync::Mutex::new(crew),
+            entrance,
             background: Mutex::default(),
             queries: Mutex::default(),
             dropped: Mutex::default(),

@@ -109,15 +109,20 @@ impl Governor {
         if let Some(name) = only {
             self.inner.routing.load().snapshot.find(name)?;
         }
+        let rows = self.usage_rows(only.map(|name| name.value.as_str()));
+        Ok(view::usage::table(rows.iter().map(|(id, row)| (*id, row))))
+    }
+
+    /// One row per group and drained namesake, or those of one name; by name, then id.
+    pub(super) fn usage_rows(&self, only: Option<&str>) -> Vec<(GroupId, GroupRow)> {
         let admission = self.admission();
         let mut entries = self.listed(&self.inner.dropped.lock());
-        entries.retain(|entry| only.is_none_or(|name| *name.value == *entry.name));
+        entries.retain(|entry| only.is_none_or(|name| name == &*entry.name));
         entries.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
-        let rows: Vec<_> = entries
+        entries
             .iter()
             .map(|entry| (entry.id, row(entry, admission.get(&entry.id))))
-            .collect();
-        Ok(view::usage::table(rows.iter().map(|(id, row)| (*id, row))))
+            .collect()
     }
 }
 
@@ -133,6 +138,7 @@ fn at_rest(mut row: GroupRow) -> GroupRow {
         tasks_queued: 0,
         tasks_waiting: 0,
         blocking: 0,
+        reserved: 0,
         lag_ns: 0,
         share: 0.0,
         entitled: 0.0,

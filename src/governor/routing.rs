@@ -12,7 +12,8 @@ use crate::exec::core::Core;
 use crate::exec::group::Group;
 use crate::metrics::snapshot::GroupRow;
 use crate::query::Outcome;
-use crate::unit::GroupId;
+use crate::sched::Limits;
+use crate::unit::{Cores, GroupId};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(super) struct Entry {
 impl Entry {
     fn new(spec: &GroupSpec, core: &Arc<Core>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
+        group.set_limits(limits(spec));
         Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
@@ -59,6 +61,15 @@ impl Entry {
     }
 }
 
+/// What a group may have of the workers.
+fn limits(spec: &GroupSpec) -> Limits {
+    Limits {
+        weight: spec.cpu_core_limit(),
+        reserved: u32::try_from(spec.reserved_cores()).unwrap_or(u32::MAX),
+        cap: spec.max_cpu_cores().map(Cores::from_f64),
+    }
+}
+
 /// The catalog as the request path needs it.
 pub(super) struct Routing {
     pub(super) snapshot: Arc<Snapshot>,
@@ -78,7 +89,7 @@ impl Routing {
     ) -> Routing {
         let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
             Some(entry) => {
-                entry.group.set_weight(spec.cpu_core_limit());
+                entry.group.set_limits(limits(spec));
                 gate.set_limit(spec.id, spec.concurrency_limit());
                 entry.clone()
             }

@@ -46,13 +46,8 @@ impl Governor {
             }
         }
         self.inner.core.cancel(KillReason::Shutdown.into_cause());
-        // Each stays until it was waited for, so that every call waits, and goes on where a dropped one was.
-        let mut drivers = self.inner.drivers.lock().await;
-        while let Some(driver) = drivers.last_mut() {
-            // An error means that the runtime dropped the driver, which ended its tasks too.
-            let _ = driver.await;
-            drivers.pop();
-        }
+        // Whoever is waited for stays in it, so that every call waits, and goes on where a dropped one was.
+        self.inner.crew.lock().await.gone().await;
         self.inner.stop_background();
     }
 

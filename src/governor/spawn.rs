@@ -106,6 +106,24 @@ impl Governor {
         }
     }
 
+    /// Runs a future on the calling thread until it is ready, with this governor entered: the way in from plain
+    /// `fn main`, as `tokio::runtime::Runtime::block_on`. The future is in no group and is charged to none; what it
+    /// spawns is in `default_wg`. It needs not be `Send`.
+    ///
+    /// Under [`Host::Owned`](super::Host::Owned) timers and I/O of the future are served by the workers; after
+    /// [`Governor::shutdown`] inside of it, by the calling thread until it returns. Under
+    /// [`Host::Attached`](super::Host::Attached) they are served by the runtime, as in tokio's `Handle::block_on`: if
+    /// that is a current-thread runtime, some other thread must be driving it.
+    ///
+    /// # Panics
+    ///
+    /// Inside of an async context, as tokio's. And if the future panics.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _entered = self.enter();
+        self.inner.entrance.block_on(future)
+    }
+
     fn default_account(&self) -> Arc<Account> {
         self.inner.routing.load().default().loose.clone()
     }

@@ -89,6 +89,10 @@ table! {
         "Share of all workers' time that the group was given in the last second.";
     GROUP_CPU_ENTITLED = "quotient_group_cpu_entitled_ratio", Gauge, Ratio, ["group"],
         "Share of all workers' time that the group was entitled to in the last second.";
+    GROUP_THROTTLED = "quotient_group_throttled_seconds_total", Counter, Seconds, ["group"],
+        "Time during which max_cpu_cores held ready tasks of the group back.";
+    GROUP_RESERVED = "quotient_group_reserved_workers", Gauge, Count, ["group"],
+        "Workers that are reserved for the group while it has work.";
     GROUP_QUERIES = "quotient_group_queries", Gauge, Count, ["group", "state"],
         "Queries of the group: holding a slot, or waiting for one.";
     GROUP_QUERIES_ENDED = "quotient_group_queries_total", Counter, Count, ["group", "outcome"],

@@ -166,6 +166,8 @@ fn add_usage(sum: &mut GroupUsage, other: &GroupUsage) {
     sum.tasks_waiting += other.tasks_waiting;
     add_histogram(&mut sum.queue_delay, &other.queue_delay);
     add_histogram(&mut sum.poll_duration, &other.poll_duration);
+    sum.throttled = sum.throttled.plus(other.throttled);
+    sum.reserved += other.reserved;
     sum.lag_ns = sum.lag_ns.saturating_add(other.lag_ns);
     sum.share += other.share;
     sum.entitled += other.entitled;

@@ -69,6 +69,10 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
     each(page, &names::GROUP_CPU_ENTITLED, rows, |row| {
         row.usage.entitled
     });
+    each(page, &names::GROUP_THROTTLED, rows, |row| {
+        Seconds(row.usage.throttled)
+    });
+    each(page, &names::GROUP_RESERVED, rows, |row| row.usage.reserved);
     let mut family = page.family(&names::GROUP_QUERIES);
     for (name, row) in rows {
         family.line(&[name, "running"], row.queries_running);

@@ -14,25 +14,47 @@ pub struct Demand {
     pub weight: u64,
     /// How many workers it could keep busy: queued plus running tasks, or its cap in cores, the lesser.
     pub cores: f64,
+    /// Workers that it has before the weights decide, as far as it could keep them busy.
+    pub reserved: f64,
 }
 
-/// Splits `workers` among the demands: cores per group, in the same order. The sum is `workers` or the sum
-/// of all demands, the lesser.
-pub fn water_fill(workers: f64, demands: &[Demand]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..demands.len()).collect();
-    let need = |i: usize| demands[i].cores / demands[i].weight as f64;
-    order.sort_by(|&a, &b| need(a).total_cmp(&need(b)));
-    let mut shares = vec![0.0; demands.len()];
-    let mut left = workers;
-    let mut weights: u64 = demands.iter().map(|d| d.weight).sum();
-    // Those that need least for their weight are filled first; what they leave raises the level of the rest.
-    for i in order {
-        let level = left * demands[i].weight as f64 / weights.max(1) as f64;
-        shares[i] = demands[i].cores.min(level).max(0.0);
-        left -= shares[i];
-        weights -= demands[i].weight;
+impl Demand {
+    fn floor(&self) -> f64 {
+        self.reserved.min(self.cores).max(0.0)
     }
-    shares
+}
+
+/// Splits `workers` among the demands: cores per group, in the same order. Each gets the same part of its weight,
+/// but no less than it reserves and no more than it could use. The sum is `workers` or the sum of all
+/// demands, the lesser; reservations of more than all workers are cut in proportion.
+pub fn water_fill(workers: f64, demands: &[Demand]) -> Vec<f64> {
+    let floors: f64 = demands.iter().map(Demand::floor).sum();
+    if floors >= workers && floors > 0.0 {
+        let part = workers / floors;
+        return demands.iter().map(|d| d.floor() * part).collect();
+    }
+    // The water rises. A group takes part from where its weight gives it more than its floor until it has enough.
+    let mut bends: Vec<(f64, f64)> = Vec::with_capacity(2 * demands.len());
+    for d in demands.iter().filter(|d| d.cores > 0.0) {
+        let weight = d.weight as f64;
+        bends.push((d.floor() / weight, weight));
+        bends.push((d.cores / weight, -weight));
+    }
+    bends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut level, mut filled, mut rising) = (0.0, floors, 0.0);
+    for (at, weight) in bends {
+        let full = filled + rising * (at - level);
+        if full >= workers {
+            break;
+        }
+        (level, filled) = (at, full);
+        rising += weight;
+    }
+    if rising > 0.0 {
+        level += (workers - filled) / rising;
+    }
+    let share = |d: &Demand| (level * d.weight as f64).clamp(d.floor(), d.cores.max(d.floor()));
+    demands.iter().map(share).collect()
 }
 
 /// One group's account of entitlement against what it was given.
@@ -205,9 +227,65 @@ mod tests {
     fn fill(workers: f64, demands: &[(u64, f64)]) -> Vec<f64> {
         let demands: Vec<Demand> = demands
             .iter()
-            .map(|&(weight, cores)| Demand { weight, cores })
+            .map(|&(weight, cores)| demand(weight, cores))
             .collect();
         water_fill(workers, &demands)
+    }
+
+    fn demand(weight: u64, cores: f64) -> Demand {
+        Demand {
+            weight,
+            cores,
+            reserved: 0.0,
+        }
+    }
+
+    /// Demands with floors: weight, cores, reserved.
+    fn reserving(workers: f64, demands: &[(u64, f64, f64)]) -> Vec<f64> {
+        let demands: Vec<Demand> = demands
+            .iter()
+            .map(|&(weight, cores, reserved)| Demand {
+                reserved,
+                ..demand(weight, cores)
+            })
+            .collect();
+        water_fill(workers, &demands)
+    }
+
+    #[test]
+    fn a_reservation_is_a_floor_and_above_it_the_weights_decide() {
+        // One of two workers, where the weight alone would give 0.18.
+        let two = reserving(2.0, &[(1, 9.0, 1.0), (10, 9.0, 0.0)]);
+        assert_eq!(two, [1.0, 1.0]);
+        // The weight gives more than is reserved: the reservation changes nothing.
+        let two = reserving(2.0, &[(3, 9.0, 1.0), (1, 9.0, 0.0)]);
+        assert_eq!(two, [1.5, 0.5]);
+        // Two that reserve; what is left is shared 3:1 by the others.
+        let four = reserving(
+            6.0,
+            &[(1, 9.0, 2.0), (1, 9.0, 2.0), (30, 9.0, 0.0), (10, 9.0, 0.0)],
+        );
+        assert_eq!(four, [2.0, 2.0, 1.5, 0.5]);
+    }
+
+    #[test]
+    fn what_is_reserved_and_not_used_is_lent() {
+        let shares = reserving(4.0, &[(1, 1.0, 3.0), (1, 9.0, 0.0), (2, 9.0, 0.0)]);
+        assert_eq!(shares, [1.0, 1.0, 2.0]);
+        assert_eq!(reserving(4.0, &[(1, 0.0, 3.0), (1, 9.0, 0.0)]), [0.0, 4.0]);
+    }
+
+    #[test]
+    fn a_cap_bounds_a_reservation_and_leaves_the_rest_to_others() {
+        let shares = reserving(2.0, &[(100, 0.25, 1.0), (1, 9.0, 0.0)]);
+        assert_eq!(shares, [0.25, 1.75]);
+        assert_eq!(reserving(4.0, &[(1, 0.01, 0.0)]), [0.01]);
+    }
+
+    #[test]
+    fn more_reservations_than_workers_are_cut_in_proportion() {
+        let shares = reserving(3.0, &[(1, 9.0, 4.0), (1, 9.0, 2.0), (1, 9.0, 0.0)]);
+        assert_eq!(shares, [2.0, 1.0, 0.0]);
     }
 
     #[test]
@@ -233,10 +311,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn two(cores: f64) -> [(Slot, Demand); 2] {
-        [
-            (Slot(0), Demand { weight: 3, cores }),
-            (Slot(1), Demand { weight: 1, cores }),
-        ]
+        [(Slot(0), demand(3, cores)), (Slot(1), demand(1, cores))]
     }
 
     #[test]

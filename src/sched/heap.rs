@@ -23,6 +23,11 @@ impl IndexedHeap {
         self.items.first().map(|&(_, member)| member)
     }
 
+    /// The least key and its member.
+    pub(super) fn peek(&self) -> Option<(u64, u32)> {
+        self.items.first().copied()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.items.iter().map(|&(_, member)| member)
     }
@@ -154,6 +159,7 @@ mod tests {
                 }
                 let least = model.iter().map(|(&m, &k)| (k, m)).min().map(|(_, m)| m);
                 prop_assert_eq!(heap.first(), least);
+                prop_assert_eq!(heap.peek().map(|(key, m)| (m, key)), least.map(|m| (m, model[&m])));
                 prop_assert_eq!(heap.len(), model.len());
                 let odd = model.iter().filter(|(m, _)| **m % 2 == 1).map(|(_, k)| *k).min();
                 prop_assert_eq!(heap.least_where(|m| m % 2 == 1), odd);

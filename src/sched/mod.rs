@@ -8,18 +8,20 @@
 //! - level 1, [`fair`]: which *group* a free worker serves next: the one with the least vruntime;
 //! - level 2, [`feedback`]: which *tasks* of that group, by the age of their query.
 //!
-//! Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number.
+//! [`quota`] keeps a group with a hard cap from the workers while it has had enough; reservations are a part of
+//! level 1. Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number.
 
 pub mod entitle;
 pub mod fair;
 pub mod feedback;
 mod heap;
+pub mod quota;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod trace;
 mod weight;
 
-use crate::unit::Nanos;
+use crate::unit::{Cores, Nanos, Weight};
 
 /// The constants of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,17 @@ impl Default for Config {
             level_base: Nanos::from_millis(200),
         }
     }
+}
+
+/// What a group may have of the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Its part of the worker time among groups that have work.
+    pub weight: Weight,
+    /// Workers that it has before others while it has work.
+    pub reserved: u32,
+    /// The most that it may have, on average over [`Config::period`]; `None` = no cap.
+    pub cap: Option<Cores>,
 }
 
 /// The most tasks that a worker takes from its group at once, however short their polls.

@@ -4,6 +4,7 @@
 //! values are as written; what keys and values mean is the catalog's business. `Display` gives the canonical text,
 //! and `parse(render(statement)) == statement` for everything that [`parse`](super::parse) returns.
 
+use super::select::Select;
 use super::span::{Span, Spanned};
 
 /// The keys of a classifier's conditions, in the order of the canonical texts.
@@ -33,6 +34,8 @@ pub enum Statement {
     ShowCreateGroup(Spanned<String>),
     /// `SHOW USAGE RESOURCE GROUP name`, or with `None` `SHOW USAGE RESOURCE GROUPS`.
     ShowUsage(Option<Spanned<String>>),
+    /// `SELECT .. FROM view ..`
+    Select(Box<Select>),
 }
 
 /// `CREATE RESOURCE GROUP [IF NOT EXISTS] [OR REPLACE] name [TO classifier, ..] WITH (property, ..)`
@@ -162,7 +165,7 @@ impl Statement {
                 ..
             })
             | Statement::ShowCreateGroup(name) => Some(name),
-            Statement::ShowGroups(_) => None,
+            Statement::ShowGroups(_) | Statement::Select(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
         }
     }
@@ -176,6 +179,7 @@ impl Statement {
             Statement::ShowGroups(_) | Statement::ShowCreateGroup(_) | Statement::ShowUsage(_) => {
                 "SHOW"
             }
+            Statement::Select(_) => "SELECT",
         }
     }
 }

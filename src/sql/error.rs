@@ -3,6 +3,7 @@
 //! Pure. The data is in fields; texts are made from it.
 
 use super::picture;
+use super::select::SelectError;
 use super::span::Span;
 use std::fmt;
 use std::ops::Deref;
@@ -212,6 +213,9 @@ pub enum SqlErrorKind {
         /// The group that names it.
         by: String,
     },
+    /// A SELECT that cannot be answered.
+    #[error(transparent)]
+    Select(SelectError),
     /// A statement that is answered elsewhere, or not by this version.
     #[error("{what} is not supported here")]
     Unsupported {
@@ -244,6 +248,7 @@ impl SqlErrorKind {
             SqlErrorKind::Conflict { .. } => "42P17",
             SqlErrorKind::GroupExists { .. } | SqlErrorKind::IdenticalClassifier { .. } => "42710",
             SqlErrorKind::InUse { .. } => "2BP01",
+            SqlErrorKind::Select(error) => error.sqlstate(),
             SqlErrorKind::Unsupported { .. } => "0A000",
         }
     }
@@ -274,6 +279,7 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownClassifier { .. } => "unknown_classifier",
             SqlErrorKind::IdenticalClassifier { .. } => "identical_classifier",
             SqlErrorKind::InUse { .. } => "in_use",
+            SqlErrorKind::Select(error) => error.code(),
             SqlErrorKind::Unsupported { .. } => "unsupported",
         }
     }

@@ -35,6 +35,7 @@ mod parser;
 mod picture;
 mod render;
 mod scan;
+pub mod select;
 mod span;
 pub mod suggest;
 mod token;
@@ -42,7 +43,7 @@ pub mod value;
 
 pub use ast::Statement;
 pub use error::{Refusal, SqlError, SqlErrorKind};
-pub use output::{Notice, NoticeKind, Output, Value};
+pub use output::{Notice, NoticeKind, Output, Type, Value};
 pub use render::{Name, Quoted};
 pub use scan::Caps;
 pub use span::{Span, Spanned};

@@ -20,6 +20,32 @@ pub enum Value {
     Text(String),
 }
 
+/// The type of a column; PostgreSQL's name for it is in `Display`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Type {
+    /// `text`
+    Text,
+    /// `bigint`
+    Int,
+    /// `double precision`
+    Float,
+    /// `boolean`
+    Bool,
+}
+
+impl Type {
+    /// As PostgreSQL calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::Text => "text",
+            Type::Int => "bigint",
+            Type::Float => "double precision",
+            Type::Bool => "boolean",
+        }
+    }
+}
+
 impl Value {
     /// Whether a table sets it flush right.
     fn is_number(&self) -> bool {

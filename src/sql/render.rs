@@ -72,6 +72,7 @@ impl Display for Statement {
             Statement::ShowUsage(Some(name)) => {
                 write!(f, "SHOW USAGE RESOURCE GROUP {}", Name(name))
             }
+            Statement::Select(select) => select.fmt(f),
             Statement::ShowUsage(None) => f.write_str("SHOW USAGE RESOURCE GROUPS"),
         }
     }

@@ -1,5 +1,8 @@
-//! System views: the state of the governor as rows, for SHOW.
+//! System views: the state of the governor as rows, for SHOW and SELECT.
 //!
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
+pub mod relation;
+pub mod select;
+pub mod tables;
 pub mod usage;

@@ -2,26 +2,32 @@
 //!
 //! Pure.
 
+use super::relation::Column;
 use crate::metrics::snapshot::GroupRow;
-use crate::sql::{Output, Value};
+use crate::sql::{Output, Type, Value};
 use crate::unit::GroupId;
 
-/// One column: its name, which carries the unit, and its cell.
-type Column = (&'static str, fn(GroupId, &GroupRow) -> Value);
+/// One column: its name, which carries the unit, its type, and its cell.
+type Usage = (&'static str, Type, fn(GroupId, &GroupRow) -> Value);
 
-const COLUMNS: [Column; 9] = [
-    ("name", |_, row| row.name.as_str().into()),
-    ("id", |id, _| id.0.into()),
-    ("running", |_, row| row.queries_running.into()),
-    ("queued", |_, row| row.queries_queued.into()),
-    ("cpu_seconds", |_, row| {
+const COLUMNS: [Usage; 10] = [
+    ("name", Type::Text, |_, row| row.name.as_str().into()),
+    ("id", Type::Int, |id, _| id.0.into()),
+    ("running", Type::Int, |_, row| row.queries_running.into()),
+    ("queued", Type::Int, |_, row| row.queries_queued.into()),
+    ("reserved", Type::Int, |_, row| row.usage.reserved.into()),
+    ("cpu_seconds", Type::Float, |_, row| {
         let usage = &row.usage;
         usage.cpu_poll.plus(usage.cpu_drop).as_secs_f64().into()
     }),
-    ("cpu_share", |_, row| row.usage.share.into()),
-    ("entitled_share", |_, row| row.usage.entitled.into()),
-    ("lag_ms", |_, row| (row.usage.lag_ns as f64 / 1e6).into()),
-    ("tasks", |_, row| {
+    ("cpu_share", Type::Float, |_, row| row.usage.share.into()),
+    ("entitled_share", Type::Float, |_, row| {
+        row.usage.entitled.into()
+    }),
+    ("lag_ms", Type::Float, |_, row| {
+        (row.usage.lag_ns as f64 / 1e6).into()
+    }),
+    ("tasks", Type::Int, |_, row| {
         let usage = &row.usage;
         (usage.tasks_running + usage.tasks_queued + usage.tasks_waiting).into()
     }),
@@ -29,12 +35,22 @@ const COLUMNS: [Column; 9] = [
 
 /// The table, one line per group, in the order given.
 pub fn table<'a>(rows: impl IntoIterator<Item = (GroupId, &'a GroupRow)>) -> Output {
-    let names = COLUMNS.map(|(name, _)| name);
+    let names = COLUMNS.map(|(name, _, _)| name);
     let mut output = Output::table("SHOW USAGE RESOURCE GROUPS", names);
     for (id, row) in rows {
-        output.push(COLUMNS.iter().map(|(_, cell)| cell(id, row)).collect());
+        output.push(cells(id, row));
     }
     output
+}
+
+/// The columns as those of a view.
+pub(super) fn columns() -> impl Iterator<Item = Column> {
+    COLUMNS.iter().map(|&(name, kind, _)| Column { name, kind })
+}
+
+/// The cells of one group.
+pub(super) fn cells(id: GroupId, row: &GroupRow) -> Vec<Value> {
+    COLUMNS.iter().map(|(_, _, cell)| cell(id, row)).collect()
 }
 
 #[cfg(test)]
@@ -52,6 +68,7 @@ mod tests {
             usage: GroupUsage {
                 cpu_poll: Nanos::from_millis(1_400),
                 cpu_drop: Nanos::from_millis(100),
+                reserved: 4,
                 share: 0.25,
                 entitled: 0.5,
                 lag_ns: -2_500_000,
@@ -64,9 +81,9 @@ mod tests {
         };
         let output = table([(GroupId(10_001), &row)]);
         let expected = [
-            "name | id    | running | queued | cpu_seconds | cpu_share | entitled_share | lag_ms | tasks",
-            "-----+-------+---------+--------+-------------+-----------+----------------+--------+------",
-            "etl  | 10001 |       2 |      3 |         1.5 |      0.25 |            0.5 |   -2.5 |   111",
+            "name | id    | running | queued | reserved | cpu_seconds | cpu_share | entitled_share | lag_ms | tasks",
+            "-----+-------+---------+--------+----------+-------------+-----------+----------------+--------+------",
+            "etl  | 10001 |       2 |      3 |        4 |         1.5 |      0.25 |            0.5 |   -2.5 |   111",
             "(1 row)",
         ];
         assert_eq!(output.to_string().lines().collect::<Vec<_>>(), expected);

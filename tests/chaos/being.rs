@@ -34,6 +34,21 @@ impl Random {
     }
 }
 
+/// Where futures may be dropped.
+pub enum Threads {
+    Only(Arc<Mutex<HashSet<ThreadId>>>),
+    AllBut(Option<ThreadId>),
+}
+
+impl Threads {
+    fn have(&self, thread: ThreadId) -> bool {
+        match self {
+            Threads::Only(threads) => threads.lock().unwrap().contains(&thread),
+            Threads::AllBut(other) => *other != Some(thread),
+        }
+    }
+}
+
 /// What all beings share.
 pub struct World {
     /// One record per being that was ever made.
@@ -42,8 +57,7 @@ pub struct World {
     faults: Mutex<Vec<String>>,
     pub wakers: Mutex<Vec<Waker>>,
     pub aborts: Mutex<Vec<AbortHandle>>,
-    /// Threads on which futures may be dropped.
-    pub threads: Arc<Mutex<HashSet<ThreadId>>>,
+    threads: Threads,
     /// Everybody is to end.
     pub calm: AtomicBool,
     /// The governor was told to end: spawns drop their future where they are.
@@ -58,7 +72,7 @@ struct Record {
 }
 
 impl World {
-    pub fn new(threads: Arc<Mutex<HashSet<ThreadId>>>) -> Arc<World> {
+    pub fn new(threads: Threads) -> Arc<World> {
         Arc::new(World {
             records: Mutex::default(),
             alive: AtomicI64::new(0),
@@ -240,7 +254,7 @@ impl Drop for Being {
         if Handle::try_current().is_err() {
             world.fault("dropped outside of the runtime".into());
         }
-        if !world.threads.lock().unwrap().contains(&here) && !world.over.load(SeqCst) {
+        if !world.threads.have(here) && !world.over.load(SeqCst) {
             world.fault(format!("dropped on {here:?}"));
         }
         if self.record.drops.fetch_add(1, SeqCst) > 0 {

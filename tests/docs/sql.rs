@@ -114,13 +114,43 @@ fn the_columns_of_show_are_listed() {
     held("docs/sql.md", &page, &as_it_is);
 }
 
-/// The words for kinds of refusals, as `code()` in src/sql/error.rs lists them.
+#[test]
+fn the_views_and_their_columns_are_listed() {
+    let listed = on_runtime(async {
+        let governor = governor();
+        let refusal = match governor.execute("SELECT * FROM nothing").await {
+            Err(Error::Sql(refusal)) => refusal,
+            other => panic!("{other:?}"),
+        };
+        let hint = refusal.hint.clone().unwrap();
+        let names = hint.strip_prefix("the views are ").unwrap().to_owned();
+        let mut listed = String::new();
+        for name in names.split(", ") {
+            let text = format!("SELECT * FROM {name} LIMIT 0");
+            let output = governor.execute(&text).await.unwrap();
+            listed += &format!("- `{name}`: `{}`\n", output[0].columns().join("` `"));
+        }
+        listed
+    });
+    let page = read("docs/sql.md");
+    let mut as_it_is = page.clone();
+    as_it_is.replace_range(generated(&page, "views"), &listed);
+    held("docs/sql.md", &page, &as_it_is);
+}
+
+/// The words for kinds of refusals, as the two functions `code` list them.
 fn codes() -> Vec<String> {
-    let source = read("src/sql/error.rs");
-    let (_, body) = source.split_once("pub fn code(&self)").unwrap();
-    let (body, _) = body.split_once("pub fn ").unwrap_or((body, ""));
-    let quoted = body.lines().filter_map(|line| line.split('"').nth(1));
-    quoted.map(str::to_owned).collect()
+    let of = |path: &str, function: &str| {
+        let source = read(path);
+        let (_, body) = source.split_once(function).unwrap();
+        let end = [body.find("pub fn "), body.find("\nimpl ")];
+        let body = &body[..end.into_iter().flatten().min().unwrap_or(body.len())];
+        let quoted = body.lines().filter_map(|line| line.split('"').nth(1));
+        quoted.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut codes = of("src/sql/error.rs", "pub fn code(&self)");
+    codes.extend(of("src/sql/select/error.rs", "pub(crate) fn code(&self)"));
+    codes
 }
 
 #[test]

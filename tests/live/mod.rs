@@ -9,8 +9,9 @@
 pub mod mortal;
 
 use crate::support::{Watch, watch};
-use quotient::{Attributes, Governor};
+use quotient::{Attributes, Builder, Governor, Host};
 use std::collections::HashSet;
+use std::future::Future;
 use std::sync::{Arc, Mutex, Once};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -72,11 +73,70 @@ pub fn current_thread() -> Runtime {
         .unwrap()
 }
 
-/// A governor attached to this runtime, after these statements.
-pub fn governor(runtime: &Runtime, workers: usize, sql: &str) -> Governor {
-    runtime
-        .block_on(async { Governor::builder().workers(workers).init_sql(sql).build() })
-        .unwrap()
+/// Those of them on which as many tasks as there are workers run at once.
+pub fn grounds_with_threads(workers: usize) -> [Ground; 2] {
+    [Ground::Tokio(multi_thread(workers)), Ground::owned()]
+}
+
+/// A governor on this runtime or host, after these statements.
+pub fn governor(ground: &impl Build, workers: usize, sql: &str) -> Governor {
+    ground.build(Governor::builder().workers(workers).init_sql(sql))
+}
+
+/// What a governor can be built on.
+pub trait Build {
+    fn build(&self, builder: Builder) -> Governor;
+}
+
+impl Build for Runtime {
+    fn build(&self, builder: Builder) -> Governor {
+        self.block_on(async { builder.build() }).unwrap()
+    }
+}
+
+/// A runtime to attach to, or none: the governor built on it then has threads of its own, and is kept by it.
+pub enum Ground {
+    Tokio(Runtime),
+    Owned(Mutex<Option<Governor>>),
+}
+
+impl Ground {
+    pub fn owned() -> Ground {
+        Ground::Owned(Mutex::default())
+    }
+
+    /// Where the governor that was built on it can reach timers and sockets.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        match self {
+            Ground::Tokio(runtime) => runtime.block_on(future),
+            Ground::Owned(governor) => {
+                let governor = governor.lock().unwrap().clone();
+                governor.expect("a governor was built").block_on(future)
+            }
+        }
+    }
+}
+
+impl Build for Ground {
+    fn build(&self, builder: Builder) -> Governor {
+        match self {
+            Ground::Tokio(runtime) => runtime.build(builder),
+            Ground::Owned(kept) => {
+                let governor = builder.host(Host::Owned).build().unwrap();
+                *kept.lock().unwrap() = Some(governor.clone());
+                governor
+            }
+        }
+    }
+}
+
+/// One of each: a multi-thread runtime, a current-thread runtime, the governor's own threads.
+pub fn grounds(workers: usize) -> [Ground; 3] {
+    [
+        Ground::Tokio(multi_thread(workers)),
+        Ground::Tokio(current_thread()),
+        Ground::owned(),
+    ]
 }
 
 /// The attributes of a request that names its group.

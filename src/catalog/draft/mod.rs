@@ -11,7 +11,7 @@ mod statement;
 
 use super::Origin;
 use super::group::{GroupSpec, Machine};
-use super::property::{BigQueryAction, Key, Setting};
+use super::property::{BigQueryAction, GroupType, Key, Setting};
 use super::snapshot::{DEFAULT_GROUP, Snapshot};
 use crate::sql::suggest::closest;
 use crate::sql::{Output, Span, SqlError, SqlErrorKind, Statement};
@@ -91,17 +91,23 @@ impl Draft {
         )
     }
 
-    /// Grants reservations in order of id, as far as workers are left.
+    /// Grants reservations in order of id, as far as workers are left: exclusive cores first, as their sum was checked
+    /// when they were written, then what short_query groups reserve by their weights.
     fn grant(&mut self) {
         let mut left = self.machine.workers() - 1;
-        for group in self.by_id.values_mut() {
-            let granted = group.exclusive_cpu_cores_written().min(left);
-            left -= granted;
-            if group.granted_cores != granted {
-                let mut spec = GroupSpec::clone(group);
-                spec.granted_cores = granted;
-                *group = Arc::new(spec);
-                self.by_name.insert(group.name.clone(), group.clone());
+        for exclusive in [true, false] {
+            for group in self.by_id.values_mut() {
+                if (group.group_type() == GroupType::ShortQuery) == exclusive {
+                    continue;
+                }
+                let granted = group.reserved_cores_written().min(left);
+                left -= granted;
+                if group.granted_cores != granted {
+                    let mut spec = GroupSpec::clone(group);
+                    spec.granted_cores = granted;
+                    *group = Arc::new(spec);
+                    self.by_name.insert(group.name.clone(), group.clone());
+                }
             }
         }
     }
@@ -154,7 +160,7 @@ impl Draft {
         for c in &spec.classifiers {
             self.identities.insert(c.identity(), (spec.id, c.id));
         }
-        let reserves = spec.exclusive_cpu_cores_written() > 0;
+        let reserves = spec.reserved_cores_written() > 0;
         let spec = Arc::new(spec);
         self.by_name.insert(spec.name.clone(), spec.clone());
         self.by_id.insert(spec.id, spec);
@@ -171,7 +177,7 @@ impl Draft {
         self.by_name.remove(&old.name);
         self.by_id.remove(&old.id);
         self.changed = true;
-        if old.exclusive_cpu_cores_written() > 0 {
+        if old.reserved_cores_written() > 0 {
             self.grant();
         }
     }

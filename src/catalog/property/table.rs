@@ -53,6 +53,7 @@ pub static PROPERTIES: [Property; 19] = [
         default: None,
         absent: "none",
         example: "1.5",
+        enforced: true,
         doc: "hard cap in cores, averaged over 100 ms; binds even when workers are idle",
         ..PLAIN
     },
@@ -62,6 +63,7 @@ pub static PROPERTIES: [Property; 19] = [
         allowed: "a whole number from 0 to the number of workers minus one, over all groups together",
         absent: "0",
         example: "1",
+        enforced: true,
         doc: "workers reserved while the group has work, lent to others while it has none",
         ..PLAIN
     },
@@ -74,6 +76,7 @@ pub static PROPERTIES: [Property; 19] = [
         absent: "normal",
         example: "short_query",
         immutable: true,
+        enforced: true,
         doc: "short_query: classified first, and cpu_core_limit is a reservation too; mv: as normal",
         ..PLAIN
     },

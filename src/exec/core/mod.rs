@@ -5,6 +5,7 @@
 
 mod around;
 mod end;
+mod groups;
 mod inbox;
 mod report;
 mod seat;
@@ -15,6 +16,7 @@ pub(super) use seat::Seat;
 
 use crate::clock::Clock;
 use crate::exec::account::Account;
+use crate::exec::alarm::Alarm;
 use crate::exec::context;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
@@ -26,11 +28,11 @@ use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
 use crate::sched::trace::{Recorder, Trace};
-use crate::unit::{Nanos, Weight};
+use crate::unit::Nanos;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use slab::Slab;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
 /// How the executor is set up.
@@ -70,6 +72,9 @@ pub struct Core {
     ending: Ending,
     watchdog: Arc<Watchdog>,
     around: Around,
+    alarm: Alarm,
+    /// When the next quota opens; a mirror of what the lock protects.
+    next_refill: AtomicU64,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
 }
@@ -118,8 +123,11 @@ impl Core {
             ending: Ending::new(),
             watchdog,
             around: Around::default(),
+            alarm: Alarm::default(),
+            next_refill: AtomicU64::new(u64::MAX),
             manned: AtomicUsize::new(workers),
         });
+        core.alarm.attach(Arc::downgrade(&core));
         if core.config.watchdog && workers > 1 {
             core.watchdog.start(Arc::downgrade(&core));
         }
@@ -153,31 +161,6 @@ impl Core {
         &self.seats[worker]
     }
 
-    pub(super) fn add_group(&self, group: Weak<Group>, weight: Weight) -> Slot {
-        let mut sched = self.sched.lock();
-        for slot in self.graves.lock().drain(..) {
-            sched.fair.dequeue(slot);
-            sched.fair.remove(slot);
-        }
-        let slot = sched.fair.add(weight);
-        sched.ledger.open(slot);
-        let index = slot.0 as usize;
-        if index >= sched.groups.len() {
-            sched.groups.resize_with(index + 1, Weak::new);
-        }
-        sched.groups[index] = group;
-        slot
-    }
-
-    /// A group is gone. May be called with any lock of ours held but this one's own.
-    pub(super) fn bury(&self, slot: Slot) {
-        self.graves.lock().push(slot);
-    }
-
-    pub(super) fn set_weight(&self, slot: Slot, weight: Weight) {
-        self.sched.lock().fair.set_weight(slot, weight);
-    }
-
     pub(super) fn list(&self, account: &Arc<Account>) -> usize {
         self.accounts.lock().insert(Arc::downgrade(account))
     }
@@ -192,31 +175,6 @@ impl Core {
             .iter()
             .filter_map(|(_, account)| account.upgrade())
             .collect()
-    }
-
-    /// A group got its first ready task: it enters the level-1 queue, and may make a worker give way.
-    pub(super) fn activate(&self, slot: Slot) {
-        let now = self.clock().now();
-        let mut sched = self.sched.lock();
-        if sched.fair.working_groups().next().is_none() {
-            sched.ledger.skip(now);
-        }
-        let all_busy = !self.sleepers.any();
-        let victim = sched.fair.wake(slot, now, all_busy);
-        self.publish(&sched);
-        drop(sched);
-        if let Some(worker) = victim {
-            self.seats[worker].preempt.store(true, Relaxed);
-        }
-    }
-
-    /// Mirrors the length of the level-1 queue; the caller holds the lock.
-    pub(super) fn publish(&self, sched: &Sched) {
-        self.queued_groups.store(sched.fair.queued_groups(), SeqCst);
-    }
-
-    pub(super) fn queued_groups(&self) -> usize {
-        self.queued_groups.load(SeqCst)
     }
 
     /// Wakes a sleeping worker, unless one is on its way already.
@@ -350,6 +308,7 @@ impl Core {
         let last = self.manned.fetch_sub(1, SeqCst) == 1;
         if last {
             self.watchdog.dismiss();
+            self.alarm.dismiss();
         }
         last
     }
@@ -363,5 +322,6 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.watchdog.dismiss();
+        self.alarm.dismiss();
     }
 }

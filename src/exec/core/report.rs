@@ -4,12 +4,15 @@
 
 use super::{Core, Sched};
 use crate::exec::group::Group;
-use crate::exec::stats::WorkerUsage;
-use crate::sched::entitle::{Demand, Fairness};
-use crate::unit::Nanos;
+use crate::exec::stats::{GroupUsage, WorkerUsage};
+use crate::sched::entitle::Demand;
+use crate::unit::{Cores, Nanos};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
+
+/// I/O waits for polls of up to this length; of longer ones the host is told.
+const IO_WAITS: Nanos = Nanos::from_millis(2);
 
 impl Core {
     /// Counters of each worker.
@@ -36,12 +39,14 @@ impl Core {
                 continue;
             };
             let (running, held) = self.hands(group.uid);
-            let cores = (running + held + group.ready()).clamp(1, self.workers()) as f64;
+            let tasks = (running + held + group.ready()).clamp(1, self.workers()) as f64;
+            let cap = sched.fair.cap(slot).map_or(f64::INFINITY, Cores::as_f64);
             demands.push((
                 slot,
                 Demand {
                     weight: sched.fair.weight(slot).get(),
-                    cores,
+                    cores: tasks.min(cap),
+                    reserved: f64::from(sched.fair.reserved(slot)),
                 },
             ));
             discard.push(group);
@@ -67,14 +72,35 @@ impl Core {
         })
     }
 
-    pub(in crate::exec) fn look_at(&self, group: &Group) -> (usize, usize, Fairness) {
+    /// A group's usage but for its counters: what its tasks do now, and what the scheduler knows of it.
+    pub(in crate::exec) fn look_at(&self, group: &Group) -> GroupUsage {
         let (running, held) = self.hands(group.uid);
-        let fairness = self
-            .sched
-            .lock()
-            .ledger
-            .fairness(group.slot, self.clock().now());
-        (running, held, fairness)
+        let queued = held + group.ready();
+        let (now, slot) = (self.clock().now(), group.slot);
+        let sched = self.sched.lock();
+        let fairness = sched.ledger.fairness(slot, now);
+        GroupUsage {
+            tasks_running: running as u64,
+            tasks_queued: queued as u64,
+            throttled: sched.fair.throttled(slot, now),
+            reserved: u64::from(sched.fair.reserved(slot)),
+            lag_ns: fairness.lag_ns,
+            share: fairness.share,
+            entitled: fairness.entitled,
+            ..GroupUsage::default()
+        }
+    }
+
+    /// Whether every worker that is awake has been in one poll for long, and one is.
+    pub(in crate::exec) fn is_in_long_polls(&self) -> bool {
+        let now = self.clock().now();
+        let (mut some, mut all) = (false, true);
+        for seat in &self.seats {
+            let long = seat.polls_since(now) > IO_WAITS;
+            some |= long;
+            all &= long || seat.asleep.load(Relaxed);
+        }
+        some && all
     }
 
     /// A picture of the state for people, when something hangs. Not a stable format.

@@ -136,8 +136,15 @@ impl Seat {
 
     /// Whether its poll has gone on for so long that others should not wait for its end.
     pub(in crate::exec) fn is_in_a_long_poll(&self, now: Nanos) -> bool {
-        let start = self.poll_start.load(Relaxed);
-        start != 0 && now.since(Nanos(start)) > LIFO_STUCK
+        self.polls_since(now) > LIFO_STUCK
+    }
+
+    /// How long the running poll has gone on; zero if none runs.
+    pub(in crate::exec) fn polls_since(&self, now: Nanos) -> Nanos {
+        match self.poll_start.load(Relaxed) {
+            0 => Nanos::ZERO,
+            start => now.since(Nanos(start)),
+        }
     }
 
     /// Whether its mail waits for a poll that has gone on for long, or for a host that is kept from driving it.

@@ -15,9 +15,6 @@ use tokio::task::JoinHandle;
 
 /// Starts a driver per worker. If the runtime is dropped under them, every task ends for `abandoned`.
 pub fn start(runtime: &Handle, workers: Vec<Worker>, abandoned: &Cause) -> Vec<JoinHandle<()>> {
-    if let Some(worker) = workers.first() {
-        worker.core().driven_by(runtime);
-    }
     let drive = |worker| {
         let mut driver = Driver {
             worker,

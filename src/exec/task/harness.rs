@@ -317,7 +317,9 @@ fn deliver(runnable: Runnable) {
     let mut task = Some(runnable);
     context::home(|seat| {
         let fits = |task: &mut Runnable| {
-            seat.inbox.is_for(task.metadata().stream) && seat.poll_start.load(Relaxed) == 0
+            seat.inbox.is_for(task.metadata().stream)
+                && seat.poll_start.load(Relaxed) == 0
+                && !task.metadata().cell.group().is_held_back()
         };
         if let Some(runnable) = task.take_if(fits) {
             match seat.inbox.put(runnable) {
@@ -331,6 +333,6 @@ fn deliver(runnable: Runnable) {
     group.push_quietly(task);
     // Only now: a worker says that it sleeps, then looks whether anything was pushed.
     if !group.core.expects_worker_here() {
-        group.core.notify();
+        group.call_a_worker();
     }
 }

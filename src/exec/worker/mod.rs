@@ -79,6 +79,8 @@ pub struct Worker {
     dry: Cell<bool>,
     /// The host has had its look since a group last ran dry while behind.
     looked: Cell<bool>,
+    /// Whether tokio may keep wake-ups back until the host has had its turn.
+    defers: Cell<bool>,
     searching: Cell<bool>,
     /// The last poll used up tokio's cooperative budget.
     spent: Cell<bool>,
@@ -125,6 +127,7 @@ impl Worker {
             outlasted: Cell::new(false),
             dry: Cell::new(false),
             looked: Cell::new(false),
+            defers: Cell::new(true),
             searching: Cell::new(false),
             spent: Cell::new(false),
             now: Cell::new(Nanos::ZERO),

@@ -45,7 +45,8 @@ impl Worker {
         seat.serving.store(0, Relaxed);
         seat.asleep.store(true, SeqCst);
         self.core.sleepers.enter(self.index);
-        if self.core.queued_groups() > 0 || seat.inbox.len() > 0 || self.core.is_over() {
+        let work = self.core.queued_groups() > 0 || seat.inbox.len() > 0;
+        if work || self.core.is_refill_due() || self.core.is_over() {
             self.awake();
             return false;
         }
@@ -59,6 +60,16 @@ impl Worker {
         self.searching.set(self.core.sleepers.leave(self.index));
         self.core.watchdog().rouse();
         self.stolen.awake(self.core.clock().now());
+    }
+
+    /// Whether somebody is about to wake the worker, or it sleeps no more.
+    pub fn is_called(&self) -> bool {
+        !self.core.sleepers.has(self.index)
+    }
+
+    /// The host runs tasks outside of tokio's scheduler, so that no wake-up waits for the host's turn.
+    pub fn never_defers(&self) {
+        self.defers.set(false);
     }
 
     /// Registers how to wake the worker.

@@ -34,8 +34,10 @@ impl Worker {
         drop(sched);
         discard.clear();
         self.discard.replace(discard);
-        if let Next::Slice(slice, last) = &next {
-            self.begin(*slice, last.as_deref(), now);
+        match &next {
+            Next::Slice(slice, last) => self.begin(*slice, last.as_deref(), now),
+            Next::Nothing => self.let_go(now),
+            Next::Look => {}
         }
         self.wake_others();
         next
@@ -125,13 +127,25 @@ impl Worker {
         {
             sched.ledger.give(charge.group, charge.given);
         }
+        group.mirror(&sched.fair);
+    }
+
+    /// Nobody may be served, but tasks are held: their group's cap holds them back. Whoever comes when it no
+    /// longer does must find them.
+    fn let_go(&self, now: Nanos) {
+        let group = self.group.borrow();
+        if let Some(group) = group.as_deref().filter(|_| self.holds_tasks()) {
+            self.give_back(group, now);
+            group.expose_quietly();
+        }
     }
 
     /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that
     /// ran dry while it is behind gets that look before another one is served, unless the last ones found nothing.
     pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
         // What was not polled here has deferred nothing here.
-        let dry = self.dry.take() && self.polls.get() > 0 && !self.looked.get();
+        let dry = self.dry.take() && self.defers.get() && self.polls.get() > 0;
+        let dry = dry && !self.looked.get();
         let group = self.group.borrow();
         let look = dry
             && group.as_ref().is_some_and(|group| {
@@ -177,6 +191,7 @@ impl Worker {
         now: Nanos,
         discard: &mut Vec<Arc<Group>>,
     ) -> Next {
+        self.core.refill(sched, now, discard);
         loop {
             let Some(slot) = sched.fair.first() else {
                 return Next::Nothing;
@@ -191,6 +206,8 @@ impl Worker {
                 // Under the lock: whoever asks for the new slice's end must not be overheard.
                 self.seat.preempt.store(false, Relaxed);
                 let slice = sched.fair.start(self.index, slot, now);
+                group.mirror(&sched.fair);
+                self.core.ask_to_give_way(sched, now);
                 return Next::Slice(slice, self.group.replace(Some(group)));
             }
             if group.deactivate_if_empty() {

@@ -3,9 +3,10 @@
 //!
 //! Pure. Invariants:
 //! 1. `vruntime = charged worker time ÷ weight`, exact to the remainder, one for the whole governor.
-//! 2. A group is in the heap iff it is *queued* (has tasks that no worker holds); its key is its vruntime
-//!    plus the credit that it may not spend yet, plus the pre-charges of the slices it is being given, so that
-//!    two workers do not dive on one group.
+//! 2. A group is in the heap iff it is *queued* (has tasks that no worker holds) and its cap leaves it time; its
+//!    key is its vruntime plus the credit that it may not spend yet, plus the pre-charges of the slices it is
+//!    being given, so that two workers do not dive on one group. A group that its cap holds back is among the
+//!    `dry` ones instead until its quota opens ([`Fair::refill`]); without running tasks it counts for idle.
 //! 3. A group *has work* iff it is queued or some worker serves it. Only a group without work is idle.
 //! 4. A group that comes back from idle, and one that was passed over because nothing of it was queued while it
 //!    had no more workers than it is entitled to, is at most half of its ideal share of a period behind the
@@ -13,18 +14,23 @@
 //!    One slice of that credit counts at once, so that short work begins at the next poll boundary; the rest
 //!    pays half of what the group uses from then on, so that it counts double until the credit is spent but
 //!    shuts nobody out.
-//! 5. vruntimes are rebased to the least one long before 64 bits end; charges saturate.
+//! 5. A group with a reservation that has fewer workers than that is served before all others; see `reserve`. One
+//!    worker at least is given away by the weights.
+//! 6. vruntimes are rebased to the least one long before 64 bits end; charges saturate.
 //!
 //! The executor's order of calls, all under its lock: [`Fair::wake`] when a group gets a task while it is not
-//! queued; [`Fair::stop`] at the end of a slice; [`Fair::first`], [`Fair::dequeue`] if it turns out to be
-//! empty, and [`Fair::start`] to begin a slice.
+//! queued; [`Fair::stop`] at the end of a slice; [`Fair::refill`], [`Fair::first`], [`Fair::dequeue`] if that one
+//! turns out to be empty, and [`Fair::start`] to begin a slice; then [`Fair::give_way`] until it names nobody.
 
+mod caps;
+mod group;
 mod place;
+mod reserve;
 
 use super::Config;
 use super::heap::IndexedHeap;
-use super::weight::Vtime;
 use crate::unit::{Nanos, Weight};
+use group::Group;
 
 /// A group's place in the policy. Reused after [`Fair::remove`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,40 +56,13 @@ pub struct Charge {
     pub given: Nanos,
 }
 
-#[derive(Debug)]
-struct Group {
-    weight: Weight,
-    vruntime: Vtime,
-    /// Credit that may not be spent yet, in virtual time.
-    held: u64,
-    /// Pre-charges of the slices that are running, in virtual time.
-    inflight: u64,
-    /// Workers that serve this group now, and the sum of the instants since when.
-    running: u32,
-    since: u128,
-    live: bool,
-}
-
-impl Group {
-    /// Where it stands in the order of service, pre-charges left aside.
-    fn rank(&self) -> u64 {
-        self.vruntime.v.saturating_add(self.held)
-    }
-
-    /// Held credit pays half of what is used, to the nanosecond in the group's disfavour.
-    fn charge(&mut self, time: Nanos) {
-        let before = self.vruntime.v;
-        self.vruntime.charge(time, self.weight);
-        let used = self.vruntime.v - before;
-        self.held = self.held.saturating_sub(used.div_ceil(2));
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Worker {
     serving: Option<Slot>,
     since: Nanos,
     precharge: u64,
+    /// The slice is a part of the group's reservation.
+    reserved: bool,
     /// Asked to give way at the next poll boundary.
     preempted: bool,
 }
@@ -104,7 +83,11 @@ pub struct Fair {
     working_weight: u64,
     /// Groups that have running but no queued tasks; at most one per worker.
     absent: Vec<Slot>,
-    /// The highest vruntime ever picked: where a new group starts.
+    /// Groups with queued tasks that their caps hold back, by when their quotas open.
+    dry: IndexedHeap,
+    /// Groups that have a reservation.
+    reserving: Vec<Slot>,
+    /// The highest vruntime ever picked, reserved slices aside: where a new group starts.
     horizon: u64,
     /// The highest vruntime ever reached: where a group starts that finds nobody with work. An empty system
     /// owes nothing to anybody; without this, whoever came first would have all that the others once had.
@@ -123,6 +106,8 @@ impl Fair {
             working: 0,
             working_weight: 0,
             absent: Vec::with_capacity(workers),
+            dry: IndexedHeap::default(),
+            reserving: Vec::new(),
             horizon: 0,
             top: 0,
         }
@@ -135,15 +120,7 @@ impl Fair {
 
     /// Adds a group without work. It starts level with the others: age gives no credit.
     pub fn add(&mut self, weight: Weight) -> Slot {
-        let group = Group {
-            weight,
-            vruntime: Vtime::at(self.horizon),
-            held: 0,
-            inflight: 0,
-            running: 0,
-            since: 0,
-            live: true,
-        };
+        let group = Group::new(weight, self.horizon);
         match self.free.pop() {
             Some(slot) => {
                 self.groups[slot.0 as usize] = group;
@@ -162,6 +139,7 @@ impl Fair {
             return false;
         }
         self.groups[slot.0 as usize].live = false;
+        self.reserving.retain(|&s| s != slot);
         self.free.push(slot);
         true
     }
@@ -169,7 +147,7 @@ impl Fair {
     /// Changes a weight in place. What was charged stays charged; the slices that run now are charged at
     /// the new weight.
     pub fn set_weight(&mut self, slot: Slot, weight: Weight) {
-        let working = self.has_work(slot);
+        let working = self.counts(slot);
         let group = &mut self.groups[slot.0 as usize];
         let old = std::mem::replace(&mut group.weight, weight);
         group.vruntime.reweigh(old, weight);
@@ -190,7 +168,7 @@ impl Fair {
 
     /// Whether the group has queued tasks, as far as the policy was told.
     pub fn is_queued(&self, slot: Slot) -> bool {
-        self.queue.contains(slot.0)
+        self.queue.contains(slot.0) || self.dry.contains(slot.0)
     }
 
     /// Whether the group has queued or running tasks.
@@ -198,17 +176,19 @@ impl Fair {
         self.is_queued(slot) || self.group(slot).running > 0
     }
 
-    /// How many groups are queued.
+    /// How many groups are queued and may be served.
     pub fn queued_groups(&self) -> usize {
         self.queue.len()
     }
 
     /// The groups that have work, in no order.
     pub fn working_groups(&self) -> impl Iterator<Item = Slot> + '_ {
+        let held_back = self.dry.iter().map(Slot);
         self.queue
             .iter()
             .map(Slot)
             .chain(self.absent.iter().copied())
+            .chain(held_back.filter(|&slot| self.group(slot).running == 0))
     }
 
     /// A group got a task while it was not queued. `all_busy`: no worker is asleep.
@@ -216,9 +196,19 @@ impl Fair {
     /// Returns the worker that should give way at its next poll boundary, if the group is so far behind
     /// what that worker serves.
     pub fn wake(&mut self, slot: Slot, now: Nanos, all_busy: bool) -> Option<usize> {
-        if self.queue.contains(slot.0) {
+        if self.is_queued(slot) || self.is_held_back(slot, now) {
             return None;
         }
+        self.join(slot, now);
+        if all_busy {
+            self.preempt(slot, now)
+        } else {
+            None
+        }
+    }
+
+    /// The group enters the heap.
+    fn join(&mut self, slot: Slot, now: Nanos) {
         if self.group(slot).running > 0 {
             // It never stopped having work; what it was passed over for has been settled in `start`.
             self.absent.retain(|&s| s != slot);
@@ -234,23 +224,10 @@ impl Fair {
             self.working_weight += self.group(slot).weight.get();
         }
         self.requeue(slot);
-        if all_busy {
-            self.preempt(slot, now)
-        } else {
-            None
-        }
     }
 
-    /// The group to serve next. Call [`Fair::dequeue`] and ask again if it has nothing queued after all.
-    pub fn first(&self) -> Option<Slot> {
-        self.queue.first().map(Slot)
-    }
-
-    /// The group turned out to have nothing queued.
-    pub fn dequeue(&mut self, slot: Slot) {
-        if !self.queue.contains(slot.0) {
-            return;
-        }
+    /// The group leaves the heap.
+    fn leave(&mut self, slot: Slot) {
         self.queue.remove(slot.0);
         if self.group(slot).running > 0 {
             self.absent.push(slot);
@@ -259,17 +236,34 @@ impl Fair {
         }
     }
 
+    /// The group to serve next. Call [`Fair::dequeue`] and ask again if it has nothing queued after all.
+    pub fn first(&self) -> Option<Slot> {
+        self.claimant().or_else(|| self.queue.first().map(Slot))
+    }
+
+    /// The group turned out to have nothing queued.
+    pub fn dequeue(&mut self, slot: Slot) {
+        if self.queue.contains(slot.0) {
+            self.leave(slot);
+        }
+        self.dry.remove(slot.0);
+    }
+
     /// Begins a slice of `slot` on `worker`, which must have stopped its last one.
     pub fn start(&mut self, worker: usize, slot: Slot, now: Nanos) -> Slice {
-        self.settle_absent(slot, now);
+        let reserved = self.may_claim(slot);
+        if !reserved {
+            self.settle_absent(slot, now);
+            self.horizon = self.horizon.max(self.group(slot).rank());
+        }
+        let end = now.plus(self.longest_slice(slot, now));
         let precharge = self.config.slice.0 / self.group(slot).weight.get();
-        let was_idle = !self.has_work(slot);
+        let counted = self.counts(slot);
         let group = &mut self.groups[slot.0 as usize];
         group.running += 1;
         group.since += u128::from(now.0);
         group.inflight = group.inflight.saturating_add(precharge);
-        self.horizon = self.horizon.max(group.rank());
-        if was_idle {
+        if !counted {
             self.working += 1;
             self.working_weight += group.weight.get();
         }
@@ -282,12 +276,15 @@ impl Fair {
             serving: Some(slot),
             since: now,
             precharge,
+            reserved,
             preempted: false,
         };
+        let solo = self.working == 1;
+        self.hold_back_if_dry(slot, now);
         Slice {
             group: slot,
-            end: now.plus(self.config.slice),
-            solo: self.working == 1,
+            end,
+            solo,
         }
     }
 
@@ -297,6 +294,7 @@ impl Fair {
             serving,
             since,
             precharge,
+            reserved,
             ..
         } = std::mem::take(&mut self.workers[worker]);
         let slot = serving?;
@@ -306,34 +304,36 @@ impl Fair {
         group.inflight = group.inflight.saturating_sub(precharge);
         group.running -= 1;
         group.since -= u128::from(since.0);
-        group.charge(Nanos(price));
-        let (running, v) = (group.running, group.vruntime.v);
-        self.top = self.top.max(v);
+        self.charge(slot, Nanos(price), reserved);
         if self.queue.contains(slot.0) {
             self.requeue(slot);
-        } else if running == 0 {
+        } else if self.group(slot).running == 0 {
             self.absent.retain(|&s| s != slot);
             self.retire(slot);
         }
-        if v > REBASE_AT {
+        self.pay(slot, given, now);
+        if self.group(slot).vruntime.v > REBASE_AT {
             self.rebase();
         }
         Some(Charge { group: slot, given })
     }
 
     /// Charges a slice that is still running for its time so far: for whoever looks at long polls while they last.
-    /// The workers of this version do not; they charge a slice when it ends. None if the worker has no slice.
+    /// None if the worker has no slice.
     pub fn charge_running(&mut self, worker: usize, now: Nanos) -> Option<Charge> {
-        let slot = self.workers[worker].serving?;
+        let Worker {
+            serving, reserved, ..
+        } = self.workers[worker];
+        let slot = serving?;
         let since = std::mem::replace(&mut self.workers[worker].since, now);
         let given = now.since(since);
         let group = &mut self.groups[slot.0 as usize];
         group.since = group.since - u128::from(since.0) + u128::from(now.0);
-        group.charge(given);
-        self.top = self.top.max(group.vruntime.v);
+        self.charge(slot, given, reserved);
         if self.queue.contains(slot.0) {
             self.requeue(slot);
         }
+        self.pay(slot, given, now);
         Some(Charge { group: slot, given })
     }
 
@@ -342,11 +342,27 @@ impl Fair {
     pub fn is_behind_next(&self, slot: Slot) -> bool {
         // The group itself may still be queued, and first: that it ran dry is found out when it is picked.
         let next = self.queue.least_where(|member| member != slot.0);
-        next.is_some_and(|next| self.group(slot).rank() < next)
+        next.is_some_and(|next| self.group(slot).rank() < next || self.may_claim(slot))
     }
 
     fn group(&self, slot: Slot) -> &Group {
         &self.groups[slot.0 as usize]
+    }
+
+    /// Whether it counts among the groups with work: queued and not held back, or served.
+    fn counts(&self, slot: Slot) -> bool {
+        self.queue.contains(slot.0) || self.group(slot).running > 0
+    }
+
+    fn charge(&mut self, slot: Slot, time: Nanos, reserved: bool) {
+        let most = if reserved {
+            self.ceiling(slot)
+        } else {
+            u64::MAX
+        };
+        let group = &mut self.groups[slot.0 as usize];
+        group.charge(time, most);
+        self.top = self.top.max(group.vruntime.v);
     }
 
     fn key(&self, slot: Slot) -> u64 {
@@ -361,31 +377,6 @@ impl Fair {
     fn retire(&mut self, slot: Slot) {
         self.working -= 1;
         self.working_weight -= self.group(slot).weight.get();
-    }
-
-    /// The water level: workers, and the weights that share them, after every absent group that needs less
-    /// than its part has taken what it needs. Groups that are queued, and `picked`, could use any number.
-    fn level(&self, picked: Slot) -> (u64, u64) {
-        let mut level = (self.workers.len() as u64, self.working_weight);
-        loop {
-            let (mut workers, mut weights) = (self.workers.len() as u64, self.working_weight);
-            for &slot in &self.absent {
-                if slot != picked && self.is_satisfied(slot, level) {
-                    workers = workers.saturating_sub(u64::from(self.group(slot).running));
-                    weights = weights.saturating_sub(self.group(slot).weight.get());
-                }
-            }
-            if (workers, weights) == level {
-                return level;
-            }
-            level = (workers, weights);
-        }
-    }
-
-    /// Whether a group that has no queued tasks is entitled to all the workers that it has.
-    fn is_satisfied(&self, slot: Slot, (workers, weights): (u64, u64)) -> bool {
-        let group = self.group(slot);
-        u64::from(group.running) * weights <= workers * group.weight.get()
     }
 }
 

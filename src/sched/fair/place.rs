@@ -19,15 +19,19 @@ impl Fair {
     /// Virtual time that the running slices of a group have used and not yet been charged for.
     pub(super) fn uncharged(&self, slot: Slot, now: Nanos) -> u64 {
         let group = self.group(slot);
-        let time = (u128::from(group.running) * u128::from(now.0)).saturating_sub(group.since);
-        u64::try_from(time / u128::from(group.weight.get())).unwrap_or(u64::MAX)
+        group.uncharged(now).0 / group.weight.get()
     }
 
     /// Where the group would rank now if its running slices were charged.
     pub(super) fn standing(&self, slot: Slot, now: Nanos) -> u64 {
         let (group, used) = (self.group(slot), self.uncharged(slot, now));
         let held = group.held.saturating_sub(used.div_ceil(2));
-        group.vruntime.v.saturating_add(used).saturating_add(held)
+        let standing = group.vruntime.v.saturating_add(used).saturating_add(held);
+        if group.reserved > 0 && self.is_within_reservation(slot) {
+            standing.min(self.ceiling(slot)).max(group.rank())
+        } else {
+            standing
+        }
     }
 
     /// Invariant 4: the others are at `at`, and `credit` behind them is the most that `slot` may be.
@@ -73,6 +77,48 @@ impl Fair {
         }
     }
 
+    /// The water level: workers, and the weights that share them, after every group that reserves more than its part
+    /// and every absent group that needs less has taken what is its own. Groups that are queued, and `picked`, could
+    /// use any number.
+    fn level(&self, picked: Slot) -> (u64, u64) {
+        let whole = (self.workers.len() as u64, self.working_weight);
+        let apart = |&&slot: &&Slot| self.counts(slot) && self.exceeds_its_weight(slot, whole);
+        let (mut all, mut weights) = whole;
+        for &slot in self.reserving.iter().filter(apart) {
+            let group = self.group(slot);
+            let queued = self.queue.contains(slot.0);
+            let taken = if queued {
+                group.reserved
+            } else {
+                group.running.min(group.reserved)
+            };
+            all = all.saturating_sub(u64::from(taken));
+            weights = weights.saturating_sub(group.weight.get());
+        }
+        let mut level = (all, weights);
+        loop {
+            let (mut workers, mut weights) = (all, weights);
+            for &slot in &self.absent {
+                let apart = self.exceeds_its_weight(slot, whole);
+                if slot != picked && !apart && self.is_satisfied(slot, level) {
+                    workers = workers.saturating_sub(u64::from(self.group(slot).running));
+                    weights = weights.saturating_sub(self.group(slot).weight.get());
+                }
+            }
+            if (workers, weights) == level {
+                return level;
+            }
+            level = (workers, weights);
+        }
+    }
+
+    /// Whether a group that has no queued tasks is entitled to all the workers that it has.
+    fn is_satisfied(&self, slot: Slot, (workers, weights): (u64, u64)) -> bool {
+        let group = self.group(slot);
+        group.running <= group.reserved
+            || u64::from(group.running) * weights <= workers * group.weight.get()
+    }
+
     /// The worker that serves the group furthest ahead of the woken one, if it is far enough ahead. Among
     /// several, the one that began last: the others are nearer to the end of their slices, or past it.
     pub(super) fn preempt(&mut self, woken: Slot, now: Nanos) -> Option<usize> {
@@ -81,7 +127,7 @@ impl Fair {
         let ahead = |worker: &Worker| {
             let slot = worker
                 .serving
-                .filter(|&s| s != woken && !worker.preempted)?;
+                .filter(|&s| s != woken && !worker.preempted && !self.is_within_reservation(s))?;
             let standing = self.standing(slot, now);
             (standing > needed).then_some((standing, worker.since))
         };

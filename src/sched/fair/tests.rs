@@ -1,6 +1,7 @@
 //! Unit tests of the level's arithmetic; pure.
 
 use super::*;
+use crate::sched::weight::Vtime;
 
 const MS: u64 = 1_000_000;
 

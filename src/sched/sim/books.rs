@@ -9,6 +9,8 @@ use crate::unit::Nanos;
 #[derive(Debug, Default)]
 pub(super) struct Account {
     weight: u64,
+    reserved: f64,
+    cap: Option<f64>,
     /// Tasks that wait and tasks that are being polled; none wait while the group is blocked.
     waiting: usize,
     running: usize,
@@ -125,6 +127,16 @@ impl Books {
         self.stale = true;
     }
 
+    pub(super) fn set_reserved(&mut self, group: usize, workers: u32) {
+        self.accounts[group].reserved = f64::from(workers);
+        self.stale = true;
+    }
+
+    pub(super) fn set_cap(&mut self, group: usize, cap: Option<f64>) {
+        self.accounts[group].cap = cap;
+        self.stale = true;
+    }
+
     /// The group has this many waiting and running tasks from now on.
     pub(super) fn demand(&mut self, group: usize, waiting: usize, running: usize, now: Nanos) {
         let account = &mut self.accounts[group];
@@ -168,7 +180,8 @@ impl Books {
             let workers = self.workers;
             let bounded = |a: &Account| Demand {
                 weight: a.weight,
-                cores: a.demand().min(workers) as f64,
+                cores: (a.demand().min(workers) as f64).min(a.cap.unwrap_or(f64::INFINITY)),
+                reserved: a.reserved,
             };
             let demands: Vec<Demand> = self.accounts.iter().map(bounded).collect();
             let shares = water_fill(self.workers as f64, &demands);

@@ -25,6 +25,7 @@
 //! ```
 
 mod books;
+mod limits;
 mod rng;
 mod work;
 mod worker;
@@ -115,6 +116,8 @@ enum Event {
     PollEnds(usize),
     GetsUp(usize),
     Wakes(TaskId, u64),
+    /// A quota opens, if it has not been seen to already.
+    Opens,
 }
 
 /// A running simulation.
@@ -131,6 +134,8 @@ pub struct Sim {
     waiting: usize,
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     sequence: u64,
+    /// For when an event `Opens` is under way.
+    opens: Option<Nanos>,
     rng: Rng,
     books: Books,
 }
@@ -155,6 +160,7 @@ impl Sim {
             waiting: 0,
             events: BinaryHeap::new(),
             sequence: 0,
+            opens: None,
             rng: Rng::new(setup.seed),
             books: Books::new(setup.workers),
         }
@@ -174,14 +180,6 @@ impl Sim {
             blocked: false,
         });
         slot
-    }
-
-    /// Changes a group's weight now.
-    pub fn set_weight(&mut self, group: Slot, weight: u64) {
-        let weight = Weight::new(weight);
-        self.fair.set_weight(group, weight);
-        self.books
-            .set_weight(group.0 as usize, weight.get(), self.now);
     }
 
     /// Adds a query; its tasks share one age.
@@ -224,27 +222,6 @@ impl Sim {
         task
     }
 
-    /// Workers stop serving the group at their next poll boundary, whatever it has to do.
-    pub fn block(&mut self, group: Slot) {
-        let i = group.0 as usize;
-        if !std::mem::replace(&mut self.groups[i].blocked, true) {
-            self.waiting -= self.groups[i].waiting;
-            self.book(i);
-        }
-    }
-
-    /// Ends [`Sim::block`].
-    pub fn unblock(&mut self, group: Slot) {
-        let i = group.0 as usize;
-        if std::mem::replace(&mut self.groups[i].blocked, false) {
-            self.waiting += self.groups[i].waiting;
-            self.book(i);
-            if self.groups[i].waiting > 0 {
-                self.announce(i);
-            }
-        }
-    }
-
     /// Runs all that happens up to and at `time`.
     pub fn run_until(&mut self, time: Nanos) {
         while let Some(&Reverse((at, _, event))) = self.events.peek() {
@@ -260,7 +237,9 @@ impl Sim {
                     self.wake(task, None);
                 }
                 Event::Wakes(..) => {}
+                Event::Opens => self.opens(),
             }
+            self.await_opening();
         }
         self.advance(time);
     }
@@ -360,7 +339,7 @@ impl Sim {
             return;
         }
         self.books.share_out(self.now);
-        if self.waiting > 0 && self.workers.iter().any(Worker::is_not_busy) {
+        if self.workers.iter().any(Worker::is_not_busy) && self.has_runnable() {
             self.books.wasted = self.books.wasted.plus(time);
         }
         self.now = to;

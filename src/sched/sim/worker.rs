@@ -58,7 +58,7 @@ pub(super) struct Worker {
     slice: Option<Slice>,
     /// What it held at the end of its last slice, while it decides.
     kept: Option<Hand>,
-    give_way: bool,
+    pub(super) give_way: bool,
 }
 
 impl Worker {
@@ -109,6 +109,7 @@ impl Sim {
             if let Some(worker) = preempt {
                 self.workers[worker].give_way = true;
             }
+            self.ask_to_give_way();
         }
         self.call_a_worker();
     }
@@ -223,6 +224,7 @@ impl Sim {
     /// Chooses a group and fills the ring. False: there was nothing, and the worker sleeps.
     fn begin_slice(&mut self, worker: usize) -> bool {
         self.workers[worker].give_way = false;
+        while self.fair.refill(self.now).is_some() {}
         loop {
             let Some(slot) = self.fair.first() else {
                 if let Some(hand) = self.workers[worker].kept.take() {
@@ -255,6 +257,7 @@ impl Sim {
                 continue;
             };
             let slice = self.fair.start(worker, slot, self.now);
+            self.ask_to_give_way();
             self.books.of(group).picks += 1;
             self.workers[worker].slice = Some(Slice {
                 hand,
@@ -364,7 +367,7 @@ impl Sim {
         if let Some(other) = step.wake {
             self.wake(other, Some(worker));
         }
-        if self.waiting > 0 {
+        if self.idle > 0 && self.has_runnable() {
             self.call_a_worker();
         }
     }
@@ -380,7 +383,7 @@ impl Sim {
     }
 
     /// Calls the first sleeping worker.
-    fn call_a_worker(&mut self) {
+    pub(super) fn call_a_worker(&mut self) {
         if self.idle == 0 {
             return;
         }

@@ -12,7 +12,7 @@ pub use text::TraceError;
 
 use super::Config;
 use super::fair::{Charge, Fair, Slot};
-use crate::unit::{Nanos, Weight};
+use crate::unit::{Cores, Nanos, Weight};
 
 /// One call to the policy, with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,18 @@ pub enum Op {
     ChargeRunning { worker: usize, now: Nanos },
     /// [`Fair::is_behind_next`].
     IsBehindNext { slot: Slot },
+    /// [`Fair::set_reserved`].
+    SetReserved { slot: Slot, workers: u32 },
+    /// [`Fair::set_cap`].
+    SetCap {
+        slot: Slot,
+        cap: Option<Cores>,
+        now: Nanos,
+    },
+    /// [`Fair::refill`].
+    Refill { now: Nanos },
+    /// [`Fair::give_way`].
+    GiveWay { now: Nanos },
 }
 
 /// What a call answered.
@@ -59,7 +71,7 @@ pub enum Answer {
     Unit,
     /// Yes or no.
     Flag(bool),
-    /// A group, of [`Fair::add`] and [`Fair::first`].
+    /// A group, of [`Fair::add`], [`Fair::first`] and [`Fair::refill`].
     Group(Option<Slot>),
     /// The worker that has to give way.
     Preempt(Option<usize>),
@@ -139,5 +151,15 @@ fn apply(fair: &mut Fair, op: Op) -> Answer {
         Op::Stop { worker, now, polls } => Answer::Charge(fair.stop(worker, now, polls)),
         Op::ChargeRunning { worker, now } => Answer::Charge(fair.charge_running(worker, now)),
         Op::IsBehindNext { slot } => Answer::Flag(fair.is_behind_next(slot)),
+        Op::SetReserved { slot, workers } => {
+            fair.set_reserved(slot, workers);
+            Answer::Unit
+        }
+        Op::SetCap { slot, cap, now } => {
+            fair.set_cap(slot, cap, now);
+            Answer::Unit
+        }
+        Op::Refill { now } => Answer::Group(fair.refill(now)),
+        Op::GiveWay { now } => Answer::Preempt(fair.give_way(now)),
     }
 }

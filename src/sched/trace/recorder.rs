@@ -5,7 +5,7 @@
 use super::{Answer, Op, Trace};
 use crate::sched::Config;
 use crate::sched::fair::{Charge, Fair, Slice, Slot};
-use crate::unit::{Nanos, Weight};
+use crate::unit::{Cores, Nanos, Weight};
 use std::ops::Deref;
 
 /// A [`Fair`] whose calls can be recorded. Reads that decide nothing go to it directly.
@@ -113,6 +113,40 @@ impl Recorder {
         let charge = self.fair.charge_running(worker, now);
         self.note(Op::ChargeRunning { worker, now }, Answer::Charge(charge));
         charge
+    }
+
+    /// See [`Fair::set_reserved`].
+    pub fn set_reserved(&mut self, slot: Slot, workers: u32) {
+        self.fair.set_reserved(slot, workers);
+        self.note(Op::SetReserved { slot, workers }, Answer::Unit);
+    }
+
+    /// See [`Fair::set_cap`].
+    pub fn set_cap(&mut self, slot: Slot, cap: Option<Cores>, now: Nanos) {
+        self.fair.set_cap(slot, cap, now);
+        self.note(Op::SetCap { slot, cap, now }, Answer::Unit);
+    }
+
+    /// See [`Fair::refill`]. Not recorded where it is too early to do anything.
+    #[inline]
+    pub fn refill(&mut self, now: Nanos) -> Option<Slot> {
+        if self.fair.next_refill().is_none_or(|due| due > now) {
+            return None;
+        }
+        let opened = self.fair.refill(now);
+        self.note(Op::Refill { now }, Answer::Group(opened));
+        opened
+    }
+
+    /// See [`Fair::give_way`]. Not recorded where nothing is reserved.
+    #[inline]
+    pub fn give_way(&mut self, now: Nanos) -> Option<usize> {
+        if self.fair.reserves_nothing() {
+            return None;
+        }
+        let worker = self.fair.give_way(now);
+        self.note(Op::GiveWay { now }, Answer::Preempt(worker));
+        worker
     }
 
     /// See [`Fair::is_behind_next`].

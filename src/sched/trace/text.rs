@@ -5,7 +5,7 @@
 use super::{Answer, Op, Trace};
 use crate::sched::Config;
 use crate::sched::fair::{Charge, Slot};
-use crate::unit::{Nanos, Weight};
+use crate::unit::{Cores, Nanos, Weight};
 use std::fmt;
 use std::str::{FromStr, SplitWhitespace};
 
@@ -26,6 +26,15 @@ impl fmt::Display for Op {
             Op::Stop { worker, now, polls } => write!(f, "stop {worker} {} {polls}", now.0),
             Op::ChargeRunning { worker, now } => write!(f, "charge {worker} {}", now.0),
             Op::IsBehindNext { slot } => write!(f, "behind {}", slot.0),
+            Op::SetReserved { slot, workers } => write!(f, "reserve {} {workers}", slot.0),
+            Op::SetCap {
+                slot,
+                cap: Some(cap),
+                now,
+            } => write!(f, "cap {} {} {}", slot.0, now.0, cap.millionths()),
+            Op::SetCap { slot, now, .. } => write!(f, "uncap {} {}", slot.0, now.0),
+            Op::Refill { now } => write!(f, "refill {}", now.0),
+            Op::GiveWay { now } => write!(f, "give_way {}", now.0),
         }
     }
 }
@@ -152,6 +161,30 @@ fn call(line: &str) -> Option<(Op, Answer)> {
             Op::IsBehindNext { slot: slot(words)? },
             Answer::Flag(next(told)?),
         ),
+        "reserve" => {
+            let (slot, workers) = (slot(words)?, next(words)?);
+            (Op::SetReserved { slot, workers }, Answer::Unit)
+        }
+        "cap" => {
+            let (slot, now) = (slot(words)?, Nanos(next(words)?));
+            let cap = Some(Cores::from_millionths(next(words)?));
+            (Op::SetCap { slot, cap, now }, Answer::Unit)
+        }
+        "uncap" => {
+            let (slot, now) = (slot(words)?, Nanos(next(words)?));
+            let cap = None;
+            (Op::SetCap { slot, cap, now }, Answer::Unit)
+        }
+        "refill" => {
+            let now = Nanos(next(words)?);
+            let opened = if none { None } else { Some(slot(told)?) };
+            (Op::Refill { now }, Answer::Group(opened))
+        }
+        "give_way" => {
+            let now = Nanos(next(words)?);
+            let worker = if none { None } else { Some(next(told)?) };
+            (Op::GiveWay { now }, Answer::Preempt(worker))
+        }
         _ => return None,
     };
     (words.next().is_none() && (none || told.next().is_none())).then_some(call)

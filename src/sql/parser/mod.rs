@@ -6,6 +6,7 @@
 use super::ast::Statement;
 use super::error::{SqlError, SqlErrorKind};
 use super::scan::Piece;
+use super::select;
 use super::span::Span;
 use super::suggest::closest;
 use super::token::{Tok, TokKind, tokens};
@@ -25,6 +26,13 @@ type Parsed<T> = Result<T, SqlError>;
 /// The statement that a piece of a script holds.
 pub(super) fn statement(piece: &Piece<'_>) -> Parsed<Statement> {
     let toks = tokens(piece)?;
+    if let Some(first) = toks
+        .first()
+        .filter(|t| t.text.eq_ignore_ascii_case("SELECT"))
+    {
+        let select = select::parse(piece, toks.len(), first.span)?;
+        return Ok(Statement::Select(Box::new(select)));
+    }
     let mut parser = Parser {
         toks: &toks,
         at: 0,

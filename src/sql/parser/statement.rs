@@ -22,7 +22,7 @@ impl Parser<'_> {
         } else if self.keyword("SHOW") {
             self.show()
         } else {
-            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW"], EXAMPLE))
+            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW", "SELECT"], EXAMPLE))
         }
     }
 

@@ -1,0 +1,197 @@
+//! The engine room of the owned host: the runtime that its threads drive, and who drives it now.
+//!
+//! Mechanism; any thread. Raw tokio tasks, I/O and timers live on a current-thread runtime whose core is driven
+//! by one thread at a time: a worker that sleeps, a worker at the end of its quantum, or, while every worker is
+//! in a long poll, a stand-in of the watchdog's.
+
+use super::driver::Driver;
+use crate::exec::core::Core;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::task::Poll;
+use std::thread;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{Notify, watch};
+
+/// How many raw tokio tasks run before the root future, that is the worker, is looked at again.
+const RAW_TASKS: u32 = 16;
+/// Looks of the watchdog that find some worker able to drive before the stand-in is sent away.
+const CALM: u32 = 8;
+
+pub(super) struct Engine {
+    /// None only while it is being dropped.
+    runtime: Option<Runtime>,
+    handle: Handle,
+    core: Arc<Core>,
+    driver: Driver,
+    /// Threads that drive or work.
+    present: watch::Sender<usize>,
+    standing_in: AtomicBool,
+    calm: AtomicU32,
+    /// Sends the stand-in away.
+    relief: Notify,
+}
+
+/// Counted while it lives.
+pub(super) struct Present(watch::Sender<usize>);
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.send_modify(|present| *present -= 1);
+    }
+}
+
+impl Engine {
+    pub(super) fn new(core: Arc<Core>) -> io::Result<Engine> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .event_interval(RAW_TASKS)
+            .thread_name("quotient-blocking")
+            .build()?;
+        Ok(Engine {
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+            core,
+            driver: Driver::new(),
+            present: watch::Sender::new(0),
+            standing_in: AtomicBool::new(false),
+            calm: AtomicU32::new(0),
+            relief: Notify::new(),
+        })
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(super) fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// Counts the thread that will own the value.
+    pub(super) fn enlist(&self) -> Present {
+        self.present.send_modify(|present| *present += 1);
+        Present(self.present.clone())
+    }
+
+    /// How many threads are counted.
+    pub(super) fn roll(&self) -> watch::Receiver<usize> {
+        self.present.subscribe()
+    }
+
+    /// Drives the runtime until `future` is ready; None if somebody drives it already.
+    pub(super) fn drive<F: Future>(&self, future: F) -> Option<F::Output> {
+        struct LetGo<'a>(&'a Driver);
+        impl Drop for LetGo<'_> {
+            fn drop(&mut self) {
+                self.0.let_go();
+            }
+        }
+        let runtime = self.runtime.as_ref()?;
+        if !self.driver.take() {
+            return None;
+        }
+        let _held = LetGo(&self.driver);
+        Some(runtime.block_on(future))
+    }
+
+    /// One look at I/O and timers, and a turn for raw tokio tasks, unless somebody is at it anyway.
+    pub(super) fn look(&self) {
+        let mut looked = false;
+        let turn = poll_fn(|cx| {
+            if std::mem::replace(&mut looked, true) {
+                return Poll::Ready(());
+            }
+            // With its root awake the runtime polls its tasks and the driver once, and does not sleep.
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        });
+        let _ = self.drive(turn);
+    }
+
+    /// Wakes a resting worker to take the driver, if that is free. True if one was woken.
+    pub(super) fn hand_over(&self) -> bool {
+        let heir = self.driver.heir();
+        if let Some(worker) = heir {
+            self.core.seat(worker).waker.wake();
+        }
+        heir.is_some()
+    }
+
+    /// The watchdog's regular look. `stuck`: no worker comes to drive in a moment. True if that was so.
+    pub(super) fn watch(self: &Arc<Self>, stuck: bool) -> bool {
+        if !stuck {
+            if self.standing_in.load(SeqCst) && self.calm.fetch_add(1, SeqCst) >= CALM {
+                self.relief.notify_one();
+            }
+            return false;
+        }
+        self.calm.store(0, SeqCst);
+        if !self.driver.is_held() && !self.hand_over() {
+            self.stand_in();
+        }
+        true
+    }
+
+    /// Starts a thread that drives until it is relieved. Without one (the system refuses more threads) I/O waits
+    /// for the long polls to end.
+    fn stand_in(self: &Arc<Self>) {
+        if self.standing_in.swap(true, SeqCst) {
+            return;
+        }
+        let (engine, present) = (self.clone(), self.enlist());
+        let run = move || {
+            engine.drive(engine.relief.notified());
+            engine.standing_in.store(false, SeqCst);
+            engine.hand_over();
+            drop(engine);
+            drop(present);
+        };
+        let started = thread::Builder::new().name("quotient-io".into()).spawn(run);
+        if started.is_err() {
+            self.standing_in.store(false, SeqCst);
+        }
+    }
+
+    /// A worker's thread leaves for good: somebody else must have the driver, or nobody needs it any more.
+    pub(super) fn leave(&self) {
+        if self.core.is_unmanned() {
+            self.relief.notify_one();
+        } else {
+            self.hand_over();
+        }
+    }
+
+    /// Runs a future on the calling thread, served by the workers; once those are gone, it serves itself.
+    pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let mut roll = self.roll();
+        let output = {
+            let mut deserted = pin!(roll.wait_for(|&present| present == 0));
+            let until = poll_fn(|cx| match future.as_mut().poll(cx) {
+                Poll::Ready(output) => Poll::Ready(Some(output)),
+                Poll::Pending => deserted.as_mut().poll(cx).map(|_| None),
+            });
+            self.handle.block_on(until)
+        };
+        match (output, &self.runtime) {
+            (Some(output), _) => output,
+            (None, Some(runtime)) => runtime.block_on(future),
+            (None, None) => self.handle.block_on(future),
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // The last reference may be let go of inside another runtime, where a plain drop panics since it may block. And
+        // a runtime whose driver broke panics in any case.
+        if let Some(runtime) = self.runtime.take() {
+            let _ = catch_unwind(AssertUnwindSafe(|| runtime.shutdown_background()));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! SELECT: which views there are, and what each is filled from.
+//!
+//! Wiring; any thread. A view is pulled when it is asked for, and shows one moment.
+
+use super::Governor;
+use crate::metrics::snapshot::GroupRow;
+use crate::sql::select::{Select, SelectError};
+use crate::sql::suggest::closest;
+use crate::sql::{Output, SqlError};
+use crate::unit::GroupId;
+use crate::view::relation::Relation;
+use crate::view::{select, tables};
+
+/// A system view: its name, and what fills it.
+type View = (&'static str, fn(&Governor) -> Relation);
+
+const VIEWS: [View; 6] = [
+    ("admission", |governor| {
+        tables::admission(refs(&governor.usage_rows(None)))
+    }),
+    ("classifiers", |governor| {
+        tables::classifiers(&governor.inner.routing.load().snapshot)
+    }),
+    ("groups", |governor| {
+        let snapshot = governor.inner.routing.load().snapshot.clone();
+        tables::groups(refs(&governor.usage_rows(None)), &snapshot)
+    }),
+    ("rejections", |governor| {
+        tables::rejections(refs(&governor.usage_rows(None)))
+    }),
+    ("scheduler", |governor| {
+        tables::scheduler(refs(&governor.usage_rows(None)))
+    }),
+    ("workers", |governor| tables::workers(&governor.metrics())),
+];
+
+fn refs(rows: &[(GroupId, GroupRow)]) -> impl Iterator<Item = (GroupId, &GroupRow)> {
+    rows.iter().map(|(id, row)| (*id, row))
+}
+
+impl Governor {
+    pub(super) fn select(&self, statement: &Select) -> Result<Output, SqlError> {
+        let name = &statement.from;
+        let view = VIEWS.iter().find(|(view, _)| *view == name.value);
+        let Some((_, fill)) = view else {
+            let names = || VIEWS.iter().map(|(name, _)| *name);
+            let kind = SelectError::UnknownView {
+                name: name.value.clone(),
+            };
+            let hint = format!("the views are {}", names().collect::<Vec<_>>().join(", "));
+            return Err(SqlError::new(kind.into(), name.span)
+                .with_suggestion(closest(name, names()))
+                .with_hint(hint));
+        };
+        select::answer(statement, &fill(self))
+    }
+}

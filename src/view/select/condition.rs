@@ -1,0 +1,217 @@
+//! A WHERE with its names and types settled.
+//!
+//! Pure. `None` is SQL's unknown.
+
+use super::names::{Names, Typed, settle};
+use super::value::compare;
+use crate::sql::like::like;
+use crate::sql::select::{Compare, Predicate, Scalar, SelectError};
+use crate::sql::{SqlError, Type, Value};
+use std::cmp::Ordering;
+
+/// A value of a row: one of its columns, or the same for all.
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    Column(usize),
+    Constant(Value),
+}
+
+impl Operand {
+    pub(super) fn of<'a>(&'a self, row: &'a [Value]) -> &'a Value {
+        match self {
+            Operand::Column(at) => row.get(*at).unwrap_or(&Value::Null),
+            Operand::Constant(value) => value,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Condition {
+    And(Vec<Condition>),
+    Or(Vec<Condition>),
+    Not(Box<Condition>),
+    Compare(Operand, Compare, Operand),
+    /// Equal to one of them.
+    In(Operand, Vec<Operand>),
+    Like(Operand, Operand),
+    IsNull(Operand),
+    Truth(Operand),
+}
+
+impl Condition {
+    pub(super) fn holds(&self, row: &[Value]) -> Option<bool> {
+        match self {
+            Condition::And(parts) => {
+                let mut known = Some(true);
+                for part in parts {
+                    match part.holds(row) {
+                        Some(false) => return Some(false),
+                        None => known = None,
+                        Some(true) => {}
+                    }
+                }
+                known
+            }
+            Condition::Or(parts) => {
+                let mut known = Some(false);
+                for part in parts {
+                    match part.holds(row) {
+                        Some(true) => return Some(true),
+                        None => known = None,
+                        Some(false) => {}
+                    }
+                }
+                known
+            }
+            Condition::Not(inner) => inner.holds(row).map(|truth| !truth),
+            Condition::Compare(left, operator, right) => {
+                Some(fits(*operator, order(left.of(row), right.of(row))?))
+            }
+            Condition::In(operand, list) => {
+                let mut known = Some(false);
+                for one in list {
+                    match order(operand.of(row), one.of(row)) {
+                        Some(Ordering::Equal) => return Some(true),
+                        None => known = None,
+                        Some(_) => {}
+                    }
+                }
+                known
+            }
+            Condition::Like(operand, pattern) => match (operand.of(row), pattern.of(row)) {
+                (Value::Text(text), Value::Text(pattern)) => Some(like(pattern, text)),
+                _ => None,
+            },
+            Condition::IsNull(operand) => Some(matches!(operand.of(row), Value::Null)),
+            Condition::Truth(operand) => match operand.of(row) {
+                Value::Bool(truth) => Some(*truth),
+                _ => None,
+            },
+        }
+    }
+}
+
+fn order(a: &Value, b: &Value) -> Option<Ordering> {
+    let known = !matches!(a, Value::Null) && !matches!(b, Value::Null);
+    known.then(|| compare(a, b))
+}
+
+fn fits(operator: Compare, ordering: Ordering) -> bool {
+    match operator {
+        Compare::Eq => ordering.is_eq(),
+        Compare::Ne => ordering.is_ne(),
+        Compare::Lt => ordering.is_lt(),
+        Compare::Gt => ordering.is_gt(),
+        Compare::Le => ordering.is_le(),
+        Compare::Ge => ordering.is_ge(),
+    }
+}
+
+/// Settles the names and types of a predicate.
+pub(super) fn bind(
+    predicate: &Predicate,
+    names: &Names<'_>,
+    place: &'static str,
+) -> Result<Condition, SqlError> {
+    let not = |condition, negated| {
+        if negated {
+            Condition::Not(Box::new(condition))
+        } else {
+            condition
+        }
+    };
+    let all = |parts: &[Predicate], place| {
+        let parts = parts.iter().map(|part| bind(part, names, place));
+        parts.collect::<Result<Vec<_>, _>>()
+    };
+    match predicate {
+        Predicate::And(parts) => Ok(Condition::And(all(parts, "AND")?)),
+        Predicate::Or(parts) => Ok(Condition::Or(all(parts, "OR")?)),
+        Predicate::Not(inner) => Ok(Condition::Not(Box::new(bind(inner, names, "NOT")?))),
+        Predicate::Compare {
+            left,
+            operator,
+            right,
+        } => {
+            let (left, right) = names.pair(left, operator.sign(), right)?;
+            Ok(Condition::Compare(left, *operator, right))
+        }
+        Predicate::In {
+            scalar,
+            list,
+            negated,
+        } => {
+            let mut operand = None;
+            let mut among = Vec::with_capacity(list.len());
+            for one in list {
+                let (left, right) = names.pair(scalar, "=", one)?;
+                operand = Some(left);
+                among.push(right);
+            }
+            let operand = operand.unwrap_or(Operand::Constant(Value::Null));
+            Ok(not(Condition::In(operand, among), *negated))
+        }
+        Predicate::Like {
+            scalar,
+            pattern,
+            negated,
+        } => {
+            let operand = text(names, scalar, pattern, *negated)?;
+            let pattern = text(names, pattern, scalar, *negated)?;
+            Ok(not(Condition::Like(operand, pattern), *negated))
+        }
+        Predicate::Between {
+            scalar,
+            low,
+            high,
+            negated,
+        } => {
+            let (at_least, low) = names.pair(scalar, ">=", low)?;
+            let (at_most, high) = names.pair(scalar, "<=", high)?;
+            let both = Condition::And(vec![
+                Condition::Compare(at_least, Compare::Ge, low),
+                Condition::Compare(at_most, Compare::Le, high),
+            ]);
+            Ok(not(both, *negated))
+        }
+        Predicate::IsNull { scalar, negated } => {
+            let operand = settle(names.scalar(scalar)?, None, scalar.span())?;
+            Ok(not(Condition::IsNull(operand), *negated))
+        }
+        Predicate::Truth(scalar) => {
+            let typed = names.scalar(scalar)?;
+            match &typed {
+                Typed::Known(_, Type::Bool) | Typed::Text(_) | Typed::Null => {}
+                Typed::Known(_, kind) => {
+                    let kind = kind.name();
+                    return Err(SqlError::new(
+                        SelectError::NotBoolean { place, kind }.into(),
+                        scalar.span(),
+                    ));
+                }
+            }
+            let operand = settle(typed, Some(Type::Bool), scalar.span())?;
+            Ok(Condition::Truth(operand))
+        }
+    }
+}
+
+fn text(
+    names: &Names<'_>,
+    scalar: &Scalar,
+    other: &Scalar,
+    negated: bool,
+) -> Result<Operand, SqlError> {
+    match names.scalar(scalar)? {
+        Typed::Known(_, kind) if kind != Type::Text => {
+            let operator = if negated { "!~~" } else { "~~" };
+            Err(names.no_operator(
+                kind.name(),
+                operator,
+                "unknown",
+                scalar.span().to(other.span()),
+            ))
+        }
+        typed => settle(typed, Some(Type::Text), scalar.span()),
+    }
+}

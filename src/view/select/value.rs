@@ -1,0 +1,139 @@
+//! Values compared, and texts read as values.
+//!
+//! Pure.
+
+use crate::sql::{Type, Value};
+use std::cmp::Ordering;
+
+/// The order of two values of types that can be compared; NULL equals everything and must be looked at before.
+pub(super) fn compare(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        (Value::Float(a), Value::Float(b)) => floats(*a, *b),
+        (Value::Int(a), Value::Float(b)) => floats(*a as f64, *b),
+        (Value::Float(a), Value::Int(b)) => floats(*a, *b as f64),
+        (Value::Text(a), Value::Text(b)) => a.cmp(b),
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        // The plan lets no other pair come here.
+        _ => Ordering::Equal,
+    }
+}
+
+/// NaN is equal to itself and above everything; the zeros are equal.
+fn floats(a: f64, b: f64) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (false, false) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+        (a, b) => a.cmp(&b),
+    }
+}
+
+/// A value as a key of GROUP BY: NULLs are one group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(u64),
+    Text(String),
+}
+
+impl Key {
+    pub(super) fn of(value: &Value) -> Key {
+        match value {
+            Value::Null => Key::Null,
+            Value::Bool(b) => Key::Bool(*b),
+            Value::Int(n) => Key::Int(*n),
+            Value::Float(x) if x.is_nan() => Key::Float(f64::NAN.to_bits()),
+            // -0.0 and 0.0 are one key.
+            Value::Float(x) => Key::Float((x + 0.0).to_bits()),
+            Value::Text(t) => Key::Text(t.clone()),
+        }
+    }
+}
+
+/// A quoted text as a value of the type that it is compared with.
+pub(super) fn read(text: &str, kind: Type) -> Option<Value> {
+    let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
+    match kind {
+        Type::Text => Some(Value::Text(text.to_owned())),
+        Type::Int => trimmed.parse().ok().map(Value::Int),
+        Type::Float => float(trimmed).map(Value::Float),
+        Type::Bool => truth(&trimmed.to_ascii_lowercase()).map(Value::Bool),
+    }
+}
+
+fn float(text: &str) -> Option<f64> {
+    let bare = text.trim_start_matches(['+', '-']);
+    let named = ["nan", "inf", "infinity"]
+        .iter()
+        .any(|name| bare.eq_ignore_ascii_case(name));
+    let digits = bare.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if !named && !digits {
+        return None;
+    }
+    let number: f64 = text.parse().ok()?;
+    // PostgreSQL refuses what overflows; only the names stand for infinity.
+    (named || number.is_finite()).then_some(number)
+}
+
+fn truth(text: &str) -> Option<bool> {
+    let starts = |word: &str, least: usize| text.len() >= least && word.starts_with(text);
+    if starts("true", 1) || starts("yes", 1) || text == "on" || text == "1" {
+        Some(true)
+    } else if starts("false", 1) || starts("no", 1) || starts("off", 2) || text == "0" {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// A number as written: whole if it fits 64 bits.
+pub(super) fn number(digits: &str) -> Option<Value> {
+    match digits.parse::<i64>() {
+        Ok(whole) => Some(Value::Int(whole)),
+        Err(_) => digits.parse::<f64>().ok().map(Value::Float),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_become_values_as_in_postgresql() {
+        for (text, kind, value) in [
+            (" 42 ", Type::Int, Some(Value::Int(42))),
+            ("4.2", Type::Int, None),
+            ("", Type::Int, None),
+            ("1e3", Type::Float, Some(Value::Float(1000.0))),
+            (
+                "-Infinity",
+                Type::Float,
+                Some(Value::Float(f64::NEG_INFINITY)),
+            ),
+            ("1e999", Type::Float, None),
+            ("infinit", Type::Float, None),
+            ("T", Type::Bool, Some(Value::Bool(true))),
+            ("of", Type::Bool, Some(Value::Bool(false))),
+            ("o", Type::Bool, None),
+            ("2", Type::Bool, None),
+            (" a ", Type::Text, Some(Value::Text(" a ".into()))),
+        ] {
+            assert_eq!(read(text, kind), value, "{text:?} as {}", kind.name());
+        }
+        assert!(matches!(read("nan", Type::Float), Some(Value::Float(x)) if x.is_nan()));
+    }
+
+    #[test]
+    fn nan_is_above_everything_and_the_zeros_are_one() {
+        let nan = Value::Float(f64::NAN);
+        assert_eq!(compare(&nan, &nan), Ordering::Equal);
+        assert_eq!(
+            compare(&nan, &Value::Float(f64::INFINITY)),
+            Ordering::Greater
+        );
+        assert_eq!(compare(&Value::Int(i64::MAX), &nan), Ordering::Less);
+        assert_eq!(Key::of(&Value::Float(-0.0)), Key::of(&Value::Float(0.0)));
+        assert_eq!(Key::of(&nan), Key::of(&Value::Float(-f64::NAN)));
+    }
+}
