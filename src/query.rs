@@ -177,7 +177,12 @@ impl Query {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        task::spawn_as(origin, &self.core.account, Some(self.lease()), future)
+        task::spawn_as(
+            origin,
+            self.core.account.clone(),
+            Some(self.lease()),
+            future,
+        )
     }
 
     /// Runs a closure that may block in this query; see [`task::spawn_blocking`](crate::task::spawn_blocking).

@@ -27,7 +27,7 @@ where
     F::Output: Send + 'static,
 {
     let around = surroundings();
-    task::spawn(&around.account, around.lease, future)
+    task::spawn_as(Origin::here(), around.account, around.lease, future)
 }
 
 /// Runs a closure that may block, as `tokio::task::spawn_blocking`, on the blocking pool of the runtime under the

@@ -126,7 +126,6 @@ impl<T: Send> Slot for Outcome<T> {}
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
     waker: Option<Waker>,
-    detached: bool,
     taken: bool,
 }
 
@@ -143,21 +142,23 @@ impl<T> Cell<Outcome<T>> {
             slot: Outcome(Mutex::new(Join {
                 output: None,
                 waker: None,
-                detached: false,
                 taken: false,
             })),
         }
     }
 
     pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {
+        if self.flags.is_detached() {
+            // Nobody looks into the place any more: its lock is spared.
+            self.flags.done();
+            contain(|| drop(output));
+            return;
+        }
         let (unwanted, waker) = {
             let mut join = self.slot.0.lock();
-            let unwanted = if join.detached {
-                Some(output)
-            } else {
-                join.output.replace(output)
-            };
-            self.flags.done();
+            join.output = Some(output);
+            let unwanted = self.flags.done();
+            let unwanted = unwanted.then(|| join.output.take());
             (unwanted, join.waker.take())
         };
         contain(|| drop(unwanted));
@@ -188,6 +189,7 @@ impl<T> Cell<Outcome<T>> {
             if let Some(waker) = fresh.take() {
                 let old = join.waker.replace(waker);
                 drop(join);
+                self.flags.awaited();
                 drop(old);
                 return Poll::Pending;
             }
@@ -199,6 +201,7 @@ impl<T> Cell<Outcome<T>> {
 
     /// Has `waker` woken when the output is there, which may be now.
     pub(in crate::exec) fn watch(&self, waker: Waker) {
+        self.flags.awaited();
         let old = {
             let mut join = self.slot.0.lock();
             if join.output.is_some() {
@@ -215,9 +218,11 @@ impl<T> Cell<Outcome<T>> {
 
     /// Nobody will ask for the output. What is there already is dropped here, its panics swallowed.
     pub(in crate::exec) fn detach(&self) {
+        if !self.flags.detach() {
+            return;
+        }
         let (output, waker) = {
             let mut join = self.slot.0.lock();
-            join.detached = true;
             (join.output.take(), join.waker.take())
         };
         contain(|| drop(output));

@@ -220,13 +220,13 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawn_as(Origin::here(), account, lease, future)
+    spawn_as(Origin::here(), account.clone(), lease, future)
 }
 
 /// As [`spawn`], for a task that comes from elsewhere or has a name.
 pub fn spawn_as<F>(
     origin: Origin,
-    account: &Arc<Account>,
+    account: Arc<Account>,
     lease: Option<Lease>,
     future: F,
 ) -> JoinHandle<F::Output>
@@ -243,7 +243,7 @@ where
 
 fn spawn_sized<F>(
     origin: Origin,
-    account: &Arc<Account>,
+    account: Arc<Account>,
     lease: Option<Lease>,
     future: F,
 ) -> JoinHandle<F::Output>
@@ -251,7 +251,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), origin));
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account, origin));
+    let account = &cell.account;
     let group = account.group();
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
