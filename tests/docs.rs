@@ -28,7 +28,8 @@ const DOCUMENTS: [&str; 8] = [
 ];
 
 /// What is written for those who work on the crate.
-const RECORDS: [&str; 4] = [
+const RECORDS: [&str; 5] = [
+    "docs/benchmarks.md",
     "docs/hazards.md",
     "docs/decisions.md",
     "docs/CHANGELOG.md",

@@ -15,6 +15,8 @@ pub(crate) struct Options {
     pub(crate) same: bool,
     /// Let the operating system place the workers.
     pub(crate) unpinned: bool,
+    /// Keep the figures for the report.
+    pub(crate) save: bool,
 }
 
 const USAGE: &str = "\
@@ -22,6 +24,7 @@ flags: --quick          a sixth of the time
        --only NAME      only shapes whose name contains NAME; may be repeated
        --workers N      workers of each runtime (default: available parallelism)
        --unpinned       do not pin the workers to CPUs
+       --save           keep the figures for `cargo bench --bench report`
        --aa             tokio against tokio: the error of the measurement itself";
 
 impl Options {
@@ -33,6 +36,7 @@ impl Options {
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             same: false,
             unpinned: false,
+            save: false,
         };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
@@ -41,6 +45,7 @@ impl Options {
                 "--quick" => options.quick = true,
                 "--aa" => options.same = true,
                 "--unpinned" => options.unpinned = true,
+                "--save" => options.save = true,
                 "--only" => options.only.extend(args.next()),
                 "--workers" => match args.next().and_then(|n| n.parse().ok()) {
                     Some(n) if n > 0 => options.workers = n,
