@@ -1,6 +1,6 @@
 //! How exactly CPU time follows the weights, and what a small tenant's jobs wait beside a heavy one.
 //!
-//! `cargo bench --bench fairness -- [--quick] [--only NAME] [--workers N] [--aa]`. Shares: groups of tasks
+//! `cargo bench --bench fairness -- [--quick] [--only NAME] [--workers N] [--owned] [--aa]`. Shares: groups of tasks
 //! that never stop, the time inside their polls summed per group and window. Jobs: 50 µs of work, 500 times
 //! a second, from spawn to done. tokio, which knows no groups, runs the same tasks beside it.
 
@@ -11,7 +11,7 @@ use support::jobs::{Neighbours, neighbours};
 use support::measure::{Quartiles, load};
 use support::options::Options;
 use support::shares::{CASES, Case, share_errors};
-use support::side::{Governed, Plain, Side, runtime};
+use support::side::{Attached, Owned, Plain, Side, runtime};
 use support::watchdog::Watchdog;
 
 /// Share error in per cent that is wanted at most.
@@ -44,9 +44,16 @@ fn plain<T>(options: &Options, on: impl FnOnce(&Plain) -> T) -> T {
     result
 }
 
-fn governed<T>(options: &Options, weights: &[u64], on: impl FnOnce(&Governed) -> T) -> T {
+fn owned<T>(options: &Options, weights: &[u64], on: impl FnOnce(&Owned) -> T) -> T {
+    let side = Owned::with(options.workers, !options.unpinned, weights);
+    let result = on(&side);
+    side.end();
+    result
+}
+
+fn attached<T>(options: &Options, weights: &[u64], on: impl FnOnce(&Attached) -> T) -> T {
     let runtime = runtime(options.workers, !options.unpinned);
-    let result = on(&Governed::on(&runtime, weights));
+    let result = on(&Attached::on(&runtime, weights));
     runtime.shutdown_timeout(Duration::from_secs(5));
     result
 }
@@ -67,17 +74,22 @@ fn shares(options: &Options, watchdog: &Watchdog) {
             continue;
         }
         watchdog.enter(case.name);
-        let ours = governed(options, case.weights, |side| {
+        let ours = attached(options, case.weights, |side| {
             share_errors(side, case, windows)
         });
-        line::<Governed>(case, ours);
+        line::<Attached>(case, ours);
+        watchdog.enter(case.name);
+        let ours = owned(options, case.weights, |side| {
+            share_errors(side, case, windows)
+        });
+        line::<Owned>(case, ours);
     }
 }
 
 fn line<S: Side>(case: &Case, errors: Vec<f64>) {
     let worst = errors.iter().copied().fold(0.0, f64::max);
     let quartiles = Quartiles::of(errors);
-    let verdict = match (S::NAME == Governed::NAME, quartiles.median <= ERROR_TARGET) {
+    let verdict = match (S::NAME != Plain::NAME, quartiles.median <= ERROR_TARGET) {
         (false, _) => String::new(),
         (true, true) => format!("≤ {ERROR_TARGET} % ok"),
         (true, false) => format!("≤ {ERROR_TARGET} % MISSED"),
@@ -110,11 +122,18 @@ fn jobs(options: &Options, watchdog: &Watchdog) {
         watchdog.enter(NAME);
         on_ours.push(if options.same {
             plain(options, |side| neighbours(side, time))
+        } else if options.owned {
+            owned(options, &[1, 1], |side| neighbours(side, time))
         } else {
-            governed(options, &[1, 1], |side| neighbours(side, time))
+            attached(options, &[1, 1], |side| neighbours(side, time))
         });
     }
-    for (name, runs) in [(Plain::NAME, &on_tokio), (Governed::NAME, &on_ours)] {
+    let ours = if options.owned {
+        Owned::NAME
+    } else {
+        Attached::NAME
+    };
+    for (name, runs) in [(Plain::NAME, &on_tokio), (ours, &on_ours)] {
         let median = |of: fn(&Neighbours) -> f64| Quartiles::of(runs.iter().map(of)).median;
         println!(
             "{name:<9} p50 {:>10.0} p99 {:>10.0} max {:>10.0} | done {:>5.1} % | heavy tasks' share of all workers {:>5.1} %",

@@ -9,7 +9,9 @@ CREATE RESOURCE GROUP globex TO (user = 'globex') WITH ('cpu_core_limit' = '1');
 CREATE RESOURCE GROUP dashboards TO (db = 'dashboards') WITH ('cpu_core_limit' = '2');
 CREATE RESOURCE GROUP analysts   TO (db = 'lake')       WITH ('cpu_core_limit' = '1');
 
--- 3  A short-query tenant beside a heavy one: user and database must both fit.
+-- 3  A short-query tenant beside a heavy one: user and database must both fit. It reserves up to three workers; its weight
+-- 6  asks for more than that on a small machine. In suite 6 an ALTER gives it weight 1 beside 10: then what it has is its
+--    reservation, one worker.
 CREATE RESOURCE GROUP checkout TO (user = 'shop', db = 'orders') WITH ('type' = 'short_query', 'cpu_core_limit' = '3');
 CREATE RESOURCE GROUP reports  TO (user = 'shop', db = 'archive') WITH ('cpu_core_limit' = '1');
 

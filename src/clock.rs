@@ -6,6 +6,7 @@
 use crate::unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// A monotonic clock that is cheap enough to be read at every poll boundary.
 #[derive(Clone, Debug)]
@@ -59,6 +60,11 @@ impl Clock {
     }
 }
 
+/// The time of day, for what people read. Nothing is decided by it.
+pub fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
 /// What the operating system has given to the calling thread so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadTime {
@@ -100,6 +106,65 @@ impl ThreadTime {
     }
 }
 
+/// The calling thread's number with the operating system; 0 where there is none.
+#[inline]
+pub fn this_thread() -> i32 {
+    thread_local! {
+        static NUMBER: std::cell::Cell<i32> = const { std::cell::Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(thread_number());
+        }
+        number.get()
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn thread_number() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_number() -> i32 {
+    0
+}
+
+/// The CPU time of a thread of this process, by its number; None if there is no such thread, or where the system
+/// does not tell.
+#[cfg(target_os = "linux")]
+pub fn cpu_of_thread(thread: i32) -> Option<Nanos> {
+    // The kernel's number of the CPU clock of any thread, as the C library makes it: 6 = a thread's, as scheduled.
+    let clock = (thread != 0).then_some((!thread << 3) | 6)?;
+    let time = nix::time::ClockId::from_raw(clock).now().ok()?;
+    let (secs, nanos) = (
+        u64::try_from(time.tv_sec()).ok()?,
+        u64::try_from(time.tv_nsec()).ok()?,
+    );
+    Some(Nanos::from_secs(secs).plus(Nanos(nanos)))
+}
+
+/// The CPU time of a thread; this system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub fn cpu_of_thread(_thread: i32) -> Option<Nanos> {
+    None
+}
+
+/// Whether a thread of this process runs or waits for a CPU, rather than for anything else. True where the system does
+/// not tell. About 10 µs.
+pub fn wants_cpu(thread: i32) -> bool {
+    let path = format!("/proc/self/task/{thread}/stat");
+    let Ok(stat) = std::fs::read_to_string(path) else {
+        return true;
+    };
+    // After the name, which is in parentheses and may hold anything.
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim_start().chars().next());
+    state == Some('R')
+}
+
 /// The hand that moves a [`Clock::manual`].
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicU64>);
@@ -122,6 +187,37 @@ mod tests {
         assert_eq!(clock.now(), start);
         hand.advance(Nanos(7));
         assert_eq!(clock.now().since(start), Nanos(7));
+    }
+
+    #[test]
+    fn another_threads_cpu_clock_runs_while_it_computes_and_stands_while_it_waits() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(this_thread()).unwrap();
+            wait.recv().unwrap();
+            let start = std::time::Instant::now();
+            while start.elapsed().as_millis() < 30 {}
+            tell.send(0).unwrap();
+            let _ = wait.recv();
+        });
+        let thread = told.recv().unwrap();
+        let Some(before) = cpu_of_thread(thread) else {
+            return;
+        };
+        go.send(()).unwrap();
+        told.recv().unwrap();
+        let after = cpu_of_thread(thread).unwrap();
+        assert!(after > before, "{before} {after}");
+        while wants_cpu(thread) {
+            std::thread::yield_now();
+        }
+        let (a, b) = (cpu_of_thread(thread), cpu_of_thread(thread));
+        assert_eq!(a, b, "it waits");
+        assert!(wants_cpu(this_thread()));
+        drop(go);
+        other.join().unwrap();
+        assert_eq!(cpu_of_thread(0), None);
     }
 
     #[test]

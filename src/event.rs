@@ -24,6 +24,12 @@ const MOST: usize = 4096;
 pub enum Kind {
     /// A query was ended by the governor or an operator.
     Kill,
+    /// A request was refused, or waited in vain.
+    Refused,
+    /// The memory throttle began or ended.
+    Throttle,
+    /// Others wait for a poll that takes too long.
+    LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
 }
@@ -32,6 +38,9 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Kind::Kill => "kill",
+            Kind::Refused => "refused",
+            Kind::Throttle => "throttle",
+            Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
         })
     }
@@ -40,6 +49,21 @@ impl fmt::Display for Kind {
 /// A query was ended: `why` in one line.
 pub fn kill(group: &str, query: QueryId, why: &dyn fmt::Display) {
     tell(Kind::Kill, group, Some(query), why);
+}
+
+/// A request of this group was refused, or waited in vain: `why` in one line.
+pub fn refused(group: &str, why: &dyn fmt::Display) {
+    tell(Kind::Refused, group, None, why);
+}
+
+/// The memory throttle began or ended: `what` in one line.
+pub fn throttle(what: &dyn fmt::Display) {
+    tell(Kind::Throttle, "", None, what);
+}
+
+/// Others wait for a poll of this group that takes too long: `what` says of whose task, and who waits.
+pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
+    tell(Kind::LongPoll, group, query, what);
 }
 
 /// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.

@@ -15,6 +15,7 @@
 //! - [`Query`] is one admitted request: it holds a place of its group, owns tasks, can be measured and killed.
 //! - [`JoinHandle`], [`JoinError`], [`AbortHandle`] are tokio's, name by name; a [`JoinError`] also tells for which
 //!   [`KillReason`] the governor ended the task.
+//! - [`Settings`] are the governor's variables, as SET GLOBAL changes them.
 //! - [`sql::Output`] is what a statement answers, [`Error`] the sum of what can go wrong.
 //!
 //! # Example: a group, and a query in it
@@ -98,20 +99,67 @@
 //! | | in this version |
 //! |---|---|
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
-//! | queries at once | at most `concurrency_limit` per group; excess ones are refused, none waits |
+//! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
-//! | memory, IO, waiting places, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory) |
+//! | spilling, IO, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//!
+//! # Memory
+//!
+//! With `GroupAlloc` as the `#[global_allocator]` every block belongs to the query whose task allocates it, else to its
+//! group, else to the process, until it is freed, wherever and whenever that is. Each group has its `mem_limit`, the
+//! governor its `memory_limit`. Without it, nothing is tracked and nothing is limited.
+//!
+//! Let T be the number of threads, L a group's limit, G the grace of max(8 MiB, 5 % of L), a chunk 256 KiB at most, and
+//! *tracked* the requested bytes of live blocks that are the group's. Then:
+//!
+//! - **P1 exact:** tracked ≤ used(g) ≤ tracked + T × 3 × chunk at any time; equal once all threads passed a boundary or
+//!   parked with a flush. No drift, however memory moves between threads or tasks, and no loss at thread exit.
+//! - **P2 fallible:** no request through `reserve`, `try_grow` or a fallible scope makes tracked exceed L. Zero
+//!   overshoot.
+//! - **P3 infallible:** the first one that does not fit fails its query. Tracked never exceeds L by more than the bytes
+//!   that the polls of g's tasks running at that moment still allocate before they return or reach a checkpoint, **and
+//!   never exceeds L + G** (destructors of killed futures and panic reporting excepted: they allocate with the limit
+//!   lifted, metered separately).
+//! - **P4 large:** a single request ≥ 1 MiB that does not fit is never granted as usable memory beyond L.
+//! - **P5 survival:** a group limit never aborts the process, except: action `Abort`, a panic in a destructor during
+//!   unwinding, or `handle_alloc_error` of an infallible allocation inside a fallible scope. At the quarantine cap the
+//!   group is frozen.
+//! - **P6 no early refusal** beyond T × 3 × chunk below L (adaptive chunk: at most about 3/8 of the remaining room).
+//!
+//! P3's L + G and P4 are by [`memory::MemoryOverrun::Quarantine`], the default on a runtime with several threads: the
+//! thread is parked inside its poll, which never goes on, and another takes its place. What that poll holds stays
+//! held, locks included, and shutting the runtime down would wait for it. With `Overshoot` the request is granted and
+//! the query ends at its next boundary; with `Abort` the standard library aborts the process. Not promised: resident
+//! memory ≤ L (the allocator's slack, C code, `mmap`), and stopping a loop that does not allocate. In a loop without
+//! awaits, call [`task::checkpoint`].
 //!
 //! # Where it runs
 //!
-//! A governor is *attached* ([`Host::Attached`]): `build` is called inside a tokio runtime, multi-thread or
+//! By default a governor is *attached* ([`Host::Attached`]): `build` is called inside a tokio runtime, multi-thread or
 //! current-thread, and one driver task per worker runs there. The runtime's set-up stays as it is; timers, sockets,
 //! `spawn_blocking`, `select!` and the cooperative budget work inside tasks as they do in tokio's. Work on
 //! `tokio::spawn` is in no group. Under this host tokio's own `yield_now` gives up more than a turn: use
 //! [`task::yield_now`].
 //!
+//! [`Host::Owned`] has threads of its own and needs no runtime around it; [`Governor::block_on`] is the way in. Shares
+//! hold there however tasks give way, and sockets and timers are served even while every worker is in a long poll.
+//!
+//! ```
+//! use quotient::{Governor, Host};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let governor = Governor::builder().host(Host::Owned).workers(2).build()?;
+//!     let answer = governor.block_on(async { quotient::spawn(async { 6 * 7 }).await })?;
+//!     assert_eq!(answer, 42);
+//!     Ok(())
+//! }
+//! ```
+//!
 //! # Crate features
 //!
+//! - `mimalloc` (on): mimalloc inside [`alloc::GroupAlloc`]; a C compiler is needed to build it. Without it, the system's
+//!   allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
 //! - `tracing` (off): [`event`]s, such as kills, under the target `quotient` of the crate `tracing`. Nothing on the hot
@@ -125,7 +173,7 @@
 //! in [`metrics::names`].
 //!
 //! Everything else in the modules below is open for tests, simulation and the curious, and may change in any
-//! version: [`catalog`], [`classify`], [`admission`], [`sched`] and [`exec`] are the stages of a request,
+//! version: [`catalog`], [`settings`], [`classify`], [`admission`], [`sched`], [`mem`] and [`exec`] are the stages of a request,
 //! [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold them together. Read from left to
 //! right they tell how it works; what a program needs of them is re-exported here.
 //!
@@ -145,11 +193,15 @@ pub mod sql;
 
 pub mod catalog;
 
+pub mod settings;
+
 pub mod classify;
 
 pub mod admission;
 
 pub mod sched;
+
+pub mod mem;
 
 pub mod exec;
 
@@ -164,9 +216,11 @@ pub mod governor;
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]
-pub use catalog::QueryType;
+pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
+#[doc(inline)]
+pub use exec::blame::LongPoll;
 #[doc(inline)]
 pub use exec::hooks::TaskMeta;
 #[doc(inline)]
@@ -178,7 +232,24 @@ pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spaw
 #[doc(inline)]
 pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
 #[doc(inline)]
+pub use settings::Settings;
+#[doc(inline)]
 pub use unit::{GroupId, QueryId};
+
+/// The global allocator that knows whose every block is.
+pub mod alloc {
+    #[doc(inline)]
+    pub use crate::mem::alloc::GroupAlloc;
+    #[cfg(feature = "mimalloc")]
+    #[doc(inline)]
+    pub use crate::mem::alloc::Mimalloc;
+}
+
+/// Memory of the running task: asking for it, and living with less.
+pub mod memory {
+    #[doc(inline)]
+    pub use crate::mem::{MemoryOverrun, MemoryScope, Shortfall, fallible};
+}
 
 /// The drop-in for `tokio::task`.
 ///
@@ -208,9 +279,13 @@ pub mod task {
     #[doc(inline)]
     pub use crate::exec::set::JoinSet;
     #[doc(inline)]
+    pub use crate::exec::task::checkpoint;
+    #[doc(inline)]
     pub use crate::exec::task::{Id, id, try_id, yield_now};
     #[doc(no_inline)]
     pub use crate::exec::task::{consume_budget, coop, unconstrained};
+    #[doc(inline)]
+    pub use crate::exec::worker::block_in_place;
     #[doc(inline)]
     pub use crate::governor::{SetBuilder, TaskBuilder as Builder, spawn, spawn_blocking};
     #[doc(inline)]
@@ -228,12 +303,18 @@ mod documents {
     mod first_group {}
     #[doc = include_str!("../docs/guide/classifiers.md")]
     mod classifiers {}
+    #[doc = include_str!("../docs/guide/shares.md")]
+    mod shares {}
     #[doc = include_str!("../docs/guide/running-work.md")]
     mod running_work {}
+    #[doc = include_str!("../docs/guide/hosts.md")]
+    mod hosts {}
     #[doc = include_str!("../docs/guide/tokio.md")]
     mod tokio {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
+    #[doc = include_str!("../docs/guide/operating.md")]
+    mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
 }

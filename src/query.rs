@@ -8,14 +8,15 @@
 use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
 use crate::exec::account::Account;
-use crate::exec::blocking;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::task::{self, Lease, Origin};
+use crate::mem::{MemoryScope, Shortfall};
 use crate::unit::QueryId;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -58,8 +59,14 @@ pub struct Usage {
     pub cpu: Duration,
     /// Polls of its tasks.
     pub polls: u64,
-    /// Its longest poll; zero for a group.
+    /// Its longest poll; zero for a group. Time in `block_in_place` is not counted.
     pub longest_poll: Duration,
+    /// Where the task of that poll was spawned; none for a group.
+    pub longest_poll_at: Option<&'static Location<'static>>,
+    /// Bytes that it uses now, with what threads keep in their credits.
+    pub memory: u64,
+    /// The most that it ever used at once.
+    pub memory_peak: u64,
     /// Rows that it reported as scanned; zero for a group.
     pub scan_rows: u64,
     /// Bytes that it reported as scanned; zero for a group.
@@ -80,6 +87,25 @@ pub enum KillReason {
         /// Through what: `Query::kill` or an operator's statement.
         by: Arc<str>,
     },
+    /// It asked for memory that was not there, or holds what others have a right to.
+    #[error(
+        "out of memory in resource group '{group}': {asked} bytes more than the {used} in use would exceed the \
+         {scope}'s limit of {limit} bytes; {}", remedy(*.scope)
+    )]
+    MemoryLimit {
+        /// Whose limit was met.
+        scope: MemoryScope,
+        /// The limit, in bytes.
+        limit: u64,
+        /// Bytes in use below that limit at that moment.
+        used: u64,
+        /// Bytes asked for, by this query or by another of its group or governor.
+        asked: u64,
+        /// The query's group.
+        group: Arc<str>,
+        /// The query; none for a task that belongs to no query.
+        query: Option<QueryId>,
+    },
     /// The governor shut down, or the runtime under it was dropped.
     #[error("the governor was shut down")]
     Shutdown,
@@ -88,7 +114,30 @@ pub enum KillReason {
     NotAdmitted(#[source] AdmissionError),
 }
 
+fn remedy(scope: MemoryScope) -> &'static str {
+    match scope {
+        MemoryScope::Group => "raise mem_limit of the group, or run fewer of its queries at once",
+        MemoryScope::Governor => {
+            "raise memory_limit of the governor, or lower mem_limit of its groups"
+        }
+        _ => "raise the query's limit",
+    }
+}
+
 impl KillReason {
+    /// What a task of `account` is told that ends for want of memory.
+    pub(crate) fn shortage(account: &Account, shortfall: Shortfall) -> Cause {
+        let reason = KillReason::MemoryLimit {
+            scope: shortfall.scope,
+            limit: shortfall.limit,
+            used: shortfall.used,
+            asked: shortfall.asked,
+            group: account.group().name().into(),
+            query: account.query(),
+        };
+        reason.into_cause()
+    }
+
     pub(crate) fn into_cause(self) -> Cause {
         Arc::new(self)
     }
@@ -129,8 +178,10 @@ impl Query {
 
     /// The query that the running task belongs to.
     pub fn current() -> Option<Query> {
-        let core = task::current()?.lease?.downcast::<Core>().ok()?;
-        Some(Query { core })
+        match task::current()?.lease?.downcast::<Core>() {
+            Ok(core) => Some(Query { core }),
+            Err(lease) => lease.downcast::<OnceLock<Query>>().ok()?.get().cloned(),
+        }
     }
 
     /// Its id, unique in the process.
@@ -163,7 +214,10 @@ impl Query {
     ///
     /// Dropping this future detaches the task, as dropping a handle does; the task goes on.
     #[track_caller]
-    pub fn run<F>(&self, future: F) -> impl Future<Output = Result<F::Output, JoinError>>
+    pub fn run<F>(
+        &self,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, JoinError>> + use<'_, F>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -177,34 +231,7 @@ impl Query {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        task::spawn_as(
-            origin,
-            self.core.account.clone(),
-            Some(self.lease()),
-            future,
-        )
-    }
-
-    /// Runs a closure that may block in this query; see [`task::spawn_blocking`](crate::task::spawn_blocking).
-    ///
-    /// # Panics
-    ///
-    /// If the runtime's pool can start no thread, as tokio does.
-    #[track_caller]
-    pub fn spawn_blocking<F, R>(&self, closure: F) -> JoinHandle<R>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        self.spawn_blocking_as(Origin::here(), closure)
-    }
-
-    pub(crate) fn spawn_blocking_as<F, R>(&self, origin: Origin, closure: F) -> JoinHandle<R>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        blocking::spawn(origin, &self.core.account, Some(self.lease()), closure)
+        task::spawn_as(origin, &self.core.account, Some(self.lease()), future)
     }
 
     /// What it has used so far.
@@ -214,6 +241,9 @@ impl Query {
             cpu: account.cpu.into(),
             polls: account.polls,
             longest_poll: account.longest_poll.into(),
+            longest_poll_at: account.longest_poll_at,
+            memory: self.core.account.memory_used(),
+            memory_peak: self.core.account.memory().peak(),
             scan_rows: self.core.scan_rows.load(Relaxed),
             scan_bytes: self.core.scan_bytes.load(Relaxed),
             elapsed: self.core.admitted.elapsed(),
@@ -255,8 +285,28 @@ impl Query {
         WeakQuery(Arc::downgrade(&self.core))
     }
 
-    fn lease(&self) -> Lease {
+    pub(crate) fn lease(&self) -> Lease {
         self.core.clone()
+    }
+}
+
+/// The query of a task that is spawned before it is admitted.
+pub(crate) struct LateQuery(Arc<OnceLock<Query>>);
+
+impl LateQuery {
+    pub(crate) fn new() -> LateQuery {
+        LateQuery(Arc::default())
+    }
+
+    /// What the task and those that it spawns hold: nothing, until the query is there.
+    pub(crate) fn lease(&self) -> Lease {
+        self.0.clone()
+    }
+
+    /// From here on the task belongs to the query.
+    pub(crate) fn admitted(&self, query: Query) {
+        // It is admitted once, so this cannot fail; if it did, the query would end here.
+        let _ = self.0.set(query);
     }
 }
 

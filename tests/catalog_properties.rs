@@ -46,10 +46,7 @@ fn these_properties_are_stored_but_not_enforced_yet() {
     assert_eq!(
         not_yet,
         [
-            "mem_limit",
             "spill_mem_limit_threshold",
-            "max_queued_queries",
-            "queue_timeout",
             "big_query_cpu_second_limit",
             "big_query_scan_rows_limit",
             "big_query_mem_limit",

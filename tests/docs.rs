@@ -16,14 +16,17 @@ use quotient::metrics::names;
 use std::collections::BTreeSet;
 
 /// Everything that a user reads. Their Rust is compiled and run as doctests, through src/lib.rs.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 11] = [
     "README.md",
     "docs/sql.md",
     "docs/guide/first-group.md",
     "docs/guide/classifiers.md",
+    "docs/guide/shares.md",
     "docs/guide/running-work.md",
+    "docs/guide/hosts.md",
     "docs/guide/tokio.md",
     "docs/guide/administration.md",
+    "docs/guide/operating.md",
     "docs/guide/metrics.md",
 ];
 

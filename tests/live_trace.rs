@@ -23,7 +23,9 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
         .record_schedule(true)
         .init_sql(
             "CREATE RESOURCE GROUP a WITH ('cpu_core_limit'='2');
-             CREATE RESOURCE GROUP b WITH ('cpu_core_limit'='1');",
+             CREATE RESOURCE GROUP b WITH ('cpu_core_limit'='1');
+             CREATE RESOURCE GROUP fast WITH ('type'='short_query');
+             CREATE RESOURCE GROUP slow WITH ('max_cpu_cores'='0.05');",
         )
         .build()
         .unwrap();
@@ -36,9 +38,14 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
     for i in 0..40 {
         tasks.push(spawn("a", 50, 20 + i % 3 * 100));
         tasks.push(spawn("b", 50, 30));
+        tasks.push(spawn("fast", 5, 20));
+        tasks.push(spawn("slow", 5, 20));
         if i == 20 {
             governor
-                .execute("ALTER RESOURCE GROUP b WITH ('cpu_core_limit'='4')")
+                .execute(
+                    "ALTER RESOURCE GROUP b WITH ('cpu_core_limit'='4', 'max_cpu_cores'='1.5');
+                     ALTER RESOURCE GROUP slow WITH ('max_cpu_cores'='0.2')",
+                )
                 .await
                 .unwrap();
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -54,6 +61,13 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
         .filter(|(op, _)| matches!(op, Op::Start { .. }))
         .count();
     assert!(starts > 100, "{starts} slices");
+    let has = |what: fn(&Op) -> bool| trace.calls.iter().any(|(op, _)| what(op));
+    assert!(
+        has(|op| matches!(op, Op::SetReserved { .. })) && has(|op| matches!(op, Op::SetCap { .. }))
+    );
+    assert!(
+        has(|op| matches!(op, Op::Refill { .. })) && has(|op| matches!(op, Op::GiveWay { .. }))
+    );
     replay(&trace).unwrap();
     // And once more after a trip through its text.
     let read: Trace = trace.to_string().parse().unwrap();

@@ -5,7 +5,7 @@
 mod live;
 mod support;
 
-use live::{compute, eventually_blocking, multi_thread, named, watched};
+use live::{compute, multi_thread, named, watched};
 use quotient::{Governor, Host};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -74,7 +74,7 @@ fn tasks_run_on_the_governors_own_threads_and_inside_its_runtime() {
         }
         names
     });
-    let expected = ["quotient-worker-0", "quotient-worker-1"].map(str::to_owned);
+    let expected = ["quotient-0", "quotient-1"].map(str::to_owned);
     assert!(
         names.is_subset(&HashSet::from(expected)) && !names.is_empty(),
         "{names:?}"
@@ -238,8 +238,8 @@ fn timers_and_io_go_on_while_every_worker_is_in_a_long_poll() {
             "{workers} workers: timers late by p50 {p50:?}, p90 {p90:?}, max {:?}",
             late[59]
         );
-        // Undriven, a timer waits for half a poll on the average.
-        assert!(p90 < LONG / 4, "{workers} workers: {late:?}");
+        // Undriven, all but the first wait for the end of the poll that they were set in: 90 ms of 100.
+        assert!(p50 < LONG / 2, "{workers} workers: {late:?}");
         end(&governor);
     }
 }
@@ -378,28 +378,17 @@ fn the_root_future_outlives_a_shutdown_inside_of_it() {
 #[test]
 fn after_a_shutdown_its_threads_are_gone() {
     let _watched = watched("joined");
-    let governor = owned(3);
-    let ours = Arc::new(Mutex::new(HashSet::new()));
-    let note = ours.clone();
-    governor.block_on(async {
-        drop(governor.spawn_in("g", async move {
-            note.lock().unwrap().insert(std::thread::current().id());
-            std::future::pending::<()>().await;
-        }));
-    });
-    eventually_blocking("it began", || !ours.lock().unwrap().is_empty());
+    let governor = owned(1);
+    let here = || std::fs::read_link("/proc/thread-self").ok();
+    let thread = governor.spawn_in("g", async move { here() });
+    let thread = governor.block_on(thread.unwrap()).unwrap();
+    let Some(thread) = thread.map(|thread| std::path::Path::new("/proc").join(thread)) else {
+        return; // Only Linux shows them.
+    };
+    assert!(thread.exists());
     end(&governor);
-    if cfg!(target_os = "linux") {
-        let left: Vec<String> = std::fs::read_dir("/proc/self/task")
-            .unwrap()
-            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-            .collect();
-        // Other tests of this binary run beside this one: only the third worker is nobody else's for sure.
-        assert!(
-            !left.iter().any(|name| name.trim() == "quotient-worker-2"),
-            "{left:?}"
-        );
-    }
+    // The system may list it for an instant after it was joined.
+    live::eventually_blocking("it is gone", || !thread.exists());
 }
 
 #[test]
@@ -444,4 +433,87 @@ fn wakers_kept_elsewhere_are_woken_from_all_sides_while_workers_come_and_go() {
         assert_eq!(polls.load(Ordering::SeqCst), TASKS * ROUNDS);
         end(&governor);
     }
+}
+
+#[test]
+fn what_differs_from_the_attached_host_is_as_documented() {
+    let _watched = watched("differences");
+    let governor = owned(2);
+    governor.block_on(async {
+        let task = governor.spawn_in("g", async {
+            let flavour = tokio::runtime::Handle::current().runtime_flavor();
+            assert_eq!(flavour, tokio::runtime::RuntimeFlavor::CurrentThread);
+            assert!(tokio::task::try_id().is_none() && quotient::task::try_id().is_some());
+            // Allowed, and inline: the worker is kept from others meanwhile.
+            let here = std::thread::current().id();
+            let there = tokio::task::block_in_place(|| std::thread::current().id());
+            assert_eq!(here, there);
+            let nested = || {
+                let inside = async { tokio::time::sleep(Duration::from_millis(1)).await };
+                tokio::runtime::Handle::current().block_on(inside);
+            };
+            tokio::task::block_in_place(nested);
+            assert!(std::panic::catch_unwind(nested).is_err(), "as tokio");
+        });
+        task.unwrap().await.unwrap();
+        let local = governor.spawn_in("g", async {
+            drop(tokio::task::spawn_local(async {}));
+        });
+        assert!(local.unwrap().await.unwrap_err().is_panic(), "no LocalSet");
+        // The root future may be one.
+        let set = tokio::task::LocalSet::new();
+        let kept = std::rc::Rc::new(3);
+        let inside = set.run_until(async { tokio::task::spawn_local(async move { *kept }).await });
+        assert_eq!(inside.await.unwrap(), 3);
+    });
+    end(&governor);
+}
+
+#[test]
+fn an_attached_governor_can_be_entered_from_outside_its_runtime_too() {
+    let _watched = watched("attached");
+    let runtime = multi_thread(2);
+    let governor = live::governor(&runtime, 2, SQL);
+    let answer = governor.block_on(async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        quotient::spawn(async { 9 }).await.unwrap()
+    });
+    assert_eq!(answer, 9);
+    // On a current-thread runtime somebody else must drive.
+    let runtime = live::current_thread();
+    let governor = live::governor(&runtime, 1, SQL);
+    let outside = std::thread::spawn({
+        let governor = governor.clone();
+        move || governor.block_on(async { quotient::spawn(async { 4 }).await.unwrap() })
+    });
+    while !outside.is_finished() {
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
+    }
+    assert_eq!(outside.join().unwrap(), 4);
+}
+
+#[test]
+fn pinned_workers_keep_to_one_cpu_each_and_the_builder_to_its_own() {
+    let _watched = watched("pinned");
+    let allowed = || {
+        let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("Cpus_allowed_list"))?;
+        Some(line.split_whitespace().nth(1)?.to_owned())
+    };
+    let before = allowed();
+    let builder = Governor::builder().host(Host::Owned).workers(3);
+    let governor = builder.init_sql(SQL).pin_workers(true).build().unwrap();
+    assert_eq!(allowed(), before, "the builder's thread is not pinned");
+    let seen = governor.block_on(governor.spawn_in("g", async move { allowed() }).unwrap());
+    if let Some(cpus) = seen.unwrap() {
+        assert!(cpus.parse::<usize>().is_ok(), "one CPU, not {cpus}");
+    }
+    let closure = governor.spawn_in("g", async move {
+        tokio::task::spawn_blocking(allowed).await.unwrap()
+    });
+    let blocking = governor.block_on(closure.unwrap()).unwrap();
+    assert_eq!(blocking, before, "nor is a blocking closure");
+    end(&governor);
 }

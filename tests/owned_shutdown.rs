@@ -4,6 +4,10 @@
 //! resolves; its threads leave; nothing hangs and nothing panics.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
+#![allow(
+    clippy::async_yields_async,
+    reason = "handles are taken out on purpose"
+)]
 
 mod live;
 mod support;

@@ -114,3 +114,27 @@ fn a_long_query_goes_on_beside_a_flood_of_short_ones() {
     // 2 s are left for it when the flood begins, at 2000 to 3000 ms of its age: a fifth of the time or more.
     assert!(end > ms(2_000) && end <= ms(7_000), "{end}");
 }
+
+#[test]
+fn of_sixteen_half_minute_queries_the_first_are_done_in_half_the_time_of_all() {
+    // A program gave each of 16 queries of 30 s a minute, on 7 threads; served in turns, all 16 came too late.
+    for workers in [2, 7] {
+        let mut sim = Sim::new(Setup {
+            workers,
+            ..Setup::default()
+        });
+        let group = sim.group(1);
+        let queries: Vec<_> = (0..16)
+            .map(|_| query(&mut sim, group, ms(0), 1, ms(30_000)))
+            .collect();
+        let all = 16 * 30_000 / workers as u64;
+        sim.run_until(ms(2 * all));
+        let ends: Vec<u64> = queries.iter().map(|q| last(&sim, q).0 / MS).collect();
+        let within = |time: u64| ends.iter().filter(|&&end| end <= time).count();
+        // By their last levels all have had 5.6 s; from there on they finish in the order in which they came.
+        assert!(workers < 7 || within(60_000) >= 7, "{ends:?}");
+        assert!(within(all * 5 / 8) >= 7, "{workers} workers: {ends:?}");
+        println!("{ends:?}");
+        assert_eq!(sim.wasted(), Nanos::ZERO);
+    }
+}

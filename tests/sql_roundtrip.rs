@@ -99,6 +99,10 @@ fn statement() -> impl Strategy<Value = Statement> {
         1 => show,
         1 => name().prop_map(Statement::ShowCreateGroup),
         1 => proptest::option::of(name()).prop_map(Statement::ShowUsage),
+        1 => (key(), text()).prop_map(|(key, value)| Statement::SetGlobal(Assignment { key, value })),
+        1 => proptest::option::of(text()).prop_map(Statement::ShowVariables),
+        1 => Just(Statement::ShowHistory),
+        1 => any::<u64>().prop_map(|version| Statement::Rollback(version.into())),
     ]
 }
 

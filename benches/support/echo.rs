@@ -1,4 +1,4 @@
-//! TCP echo on loopback: 64 connections, 1 KiB to and fro, client and server both on the side under test.
+//! TCP echo on loopback: 64 connections or one, 1 KiB to and fro, client and server both on the side under test.
 
 use super::shapes::{Latch, wait};
 use super::side::Side;
@@ -7,12 +7,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-const CONNECTIONS: usize = 64;
-const ROUND_TRIPS: usize = 100;
 const BYTES: usize = 1024;
 
 /// 6 400 round trips.
 pub(crate) fn echo<S: Side>(side: &S, groups: usize) -> usize {
+    round_trips(side, groups, 64, 100)
+}
+
+/// 1 000 round trips, one after the other: workers fall asleep and wake all the time.
+pub(crate) fn echo_one<S: Side>(side: &S, groups: usize) -> usize {
+    round_trips(side, groups, 1, 1000)
+}
+
+fn round_trips<S: Side>(side: &S, groups: usize, connections: usize, each: usize) -> usize {
     let listener = side
         .handle()
         .block_on(TcpListener::bind("127.0.0.1:0"))
@@ -23,8 +30,8 @@ pub(crate) fn echo<S: Side>(side: &S, groups: usize) -> usize {
     let stop = Arc::new(Notify::new());
     side.remote(0, serve(side.clone(), groups, listener, stop.clone()));
 
-    let (latch, done) = Latch::new(CONNECTIONS);
-    for i in 0..CONNECTIONS {
+    let (latch, done) = Latch::new(connections);
+    for i in 0..connections {
         let latch = latch.clone();
         side.remote(i % groups, async move {
             let mut stream = TcpStream::connect(address)
@@ -32,7 +39,7 @@ pub(crate) fn echo<S: Side>(side: &S, groups: usize) -> usize {
                 .expect("the server listens");
             stream.set_nodelay(true).expect("a TCP socket");
             let mut buffer = [1u8; BYTES];
-            for _ in 0..ROUND_TRIPS {
+            for _ in 0..each {
                 stream.write_all(&buffer).await.expect("the server reads");
                 stream
                     .read_exact(&mut buffer)
@@ -44,7 +51,7 @@ pub(crate) fn echo<S: Side>(side: &S, groups: usize) -> usize {
     }
     wait(&done);
     stop.notify_one();
-    CONNECTIONS * ROUND_TRIPS
+    connections * each
 }
 
 async fn serve<S: Side>(side: S, groups: usize, listener: TcpListener, stop: Arc<Notify>) {

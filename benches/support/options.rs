@@ -13,6 +13,8 @@ pub(crate) struct Options {
     pub(crate) workers: usize,
     /// tokio against tokio: how far from 1 a ratio is without any reason.
     pub(crate) same: bool,
+    /// The second side is a governor on threads of its own.
+    pub(crate) owned: bool,
     /// Let the operating system place the workers.
     pub(crate) unpinned: bool,
     /// Keep the figures for the report.
@@ -23,6 +25,7 @@ const USAGE: &str = "\
 flags: --quick          a sixth of the time
        --only NAME      only shapes whose name contains NAME; may be repeated
        --workers N      workers of each runtime (default: available parallelism)
+       --owned          the governor is on threads of its own
        --unpinned       do not pin the workers to CPUs
        --save           keep the figures for `cargo bench --bench report`
        --aa             tokio against tokio: the error of the measurement itself";
@@ -35,6 +38,7 @@ impl Options {
             only: Vec::new(),
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             same: false,
+            owned: false,
             unpinned: false,
             save: false,
         };
@@ -44,6 +48,7 @@ impl Options {
                 "--bench" | "--test" => {} // cargo's own
                 "--quick" => options.quick = true,
                 "--aa" => options.same = true,
+                "--owned" => options.owned = true,
                 "--unpinned" => options.unpinned = true,
                 "--save" => options.save = true,
                 "--only" => options.only.extend(args.next()),

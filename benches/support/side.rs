@@ -1,4 +1,5 @@
-//! The two sides of every comparison behind one trait: plain tokio, and a governor on a tokio runtime like it.
+//! The sides of every comparison behind one trait: plain tokio, a governor on a tokio runtime like it, and a governor
+//! on threads of its own.
 //!
 //! Dispatch is static, so that each side is compiled as a user's program would be. Both runtimes live in the
 //! process at once; the one that is not measured sleeps.
@@ -8,6 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 
 /// Something that runs tasks in numbered groups.
@@ -140,32 +142,37 @@ impl Side for Plain {
     }
 }
 
-/// A governor attached to a tokio runtime, with as many groups as there are weights.
+/// A governor with as many groups as there are weights: attached to a tokio runtime, or on threads of its own.
 #[derive(Clone)]
-pub(crate) struct Governed {
+pub(crate) struct Governed<const OWNED: bool> {
     handle: Handle,
     governor: quotient::Governor,
     groups: Arc<[String]>,
 }
 
-impl Governed {
-    /// Groups `g0`, `g1`, … with these weights; one scheduler worker per runtime worker.
-    pub(crate) fn on(runtime: &Runtime, weights: &[u64]) -> Governed {
-        let groups: Arc<[String]> = (0..weights.len()).map(|i| format!("g{i}")).collect();
-        let sql: String = groups
-            .iter()
-            .zip(weights)
-            .map(|(name, weight)| {
-                format!("CREATE RESOURCE GROUP {name} WITH ('cpu_core_limit'='{weight}');\n")
-            })
-            .collect();
+pub(crate) type Attached = Governed<false>;
+pub(crate) type Owned = Governed<true>;
+
+/// Groups `g0`, `g1`, … with these weights.
+fn builder(weights: &[u64]) -> (quotient::Builder, Arc<[String]>) {
+    let groups: Arc<[String]> = (0..weights.len()).map(|i| format!("g{i}")).collect();
+    let sql: String = groups
+        .iter()
+        .zip(weights)
+        .map(|(name, weight)| {
+            format!("CREATE RESOURCE GROUP {name} WITH ('cpu_core_limit'='{weight}');\n")
+        })
+        .collect();
+    (quotient::Governor::builder().init_sql(&sql), groups)
+}
+
+impl Attached {
+    /// One scheduler worker per runtime worker.
+    pub(crate) fn on(runtime: &Runtime, weights: &[u64]) -> Attached {
+        let (builder, groups) = builder(weights);
+        let workers = runtime.metrics().num_workers();
         let governor = runtime
-            .block_on(async {
-                quotient::Governor::builder()
-                    .workers(runtime.metrics().num_workers())
-                    .init_sql(&sql)
-                    .build()
-            })
+            .block_on(async { builder.workers(workers).build() })
             .expect("a governor can be built");
         Governed {
             handle: runtime.handle().clone(),
@@ -175,10 +182,31 @@ impl Governed {
     }
 }
 
-impl Side for Governed {
+impl Owned {
+    pub(crate) fn with(workers: usize, pinned: bool, weights: &[u64]) -> Owned {
+        let (builder, groups) = builder(weights);
+        let builder = builder.host(quotient::Host::Owned).workers(workers);
+        let governor = builder
+            .pin_workers(pinned)
+            .build()
+            .expect("a governor can be built");
+        Governed {
+            handle: governor.block_on(async { Handle::current() }),
+            governor,
+            groups,
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.governor
+            .block_on(self.governor.shutdown(Duration::ZERO));
+    }
+}
+
+impl<const OWNED: bool> Side for Governed<OWNED> {
     type Join = quotient::JoinHandle<()>;
 
-    const NAME: &'static str = "quotient";
+    const NAME: &'static str = if OWNED { "owned" } else { "quotient" };
 
     #[inline]
     fn remote<F>(&self, group: usize, future: F)

@@ -5,7 +5,7 @@
 use super::measure::{self, Cost, cost, load};
 use super::options::Options;
 use super::saved::{self, Row};
-use super::side::{Governed, Other, Plain, Side, runtime};
+use super::side::{Attached, Other, Owned, Plain, Side, runtime};
 use super::watchdog::Watchdog;
 use super::{echo, shapes};
 use std::time::{Duration, Instant};
@@ -65,6 +65,7 @@ fn all<A: Side, B: Side>(allocator: Allocator) -> Vec<Shape<A, B>> {
         shape!("yield_tokio", 1.0, shapes::yield_tokio),
         shape!("ping_pong", 1.0, shapes::ping_pong),
         shape!("echo", 1.03, echo::echo),
+        shape!("echo_one", 1.15, echo::echo_one),
     ]
 }
 
@@ -77,8 +78,12 @@ pub(crate) fn main(allocator: Allocator) {
     let plain = Plain::on(&first);
     if options.same {
         compare(&options, allocator, &plain, &Plain::on(&second), &mut rows);
+    } else if options.owned {
+        let owned = Owned::with(options.workers, !options.unpinned, &[1; GROUPS[1]]);
+        compare(&options, allocator, &plain, &owned, &mut rows);
+        owned.end();
     } else {
-        let governed = Governed::on(&second, &[1; GROUPS[1]]);
+        let governed = Attached::on(&second, &[1; GROUPS[1]]);
         compare(&options, allocator, &plain, &governed, &mut rows);
         println!();
         let other = Other::on(&second);
@@ -223,7 +228,7 @@ fn verdict<B: Side>(options: &Options, measured: f64, target: f64) -> String {
     if options.same {
         let off = (measured - 1.0).abs() > SAME_WITHIN;
         format!("1 ± {SAME_WITHIN} {}", if off { "OFF" } else { "ok" })
-    } else if B::NAME != Governed::NAME {
+    } else if B::NAME == Other::NAME {
         String::new()
     } else {
         let missed = measured > target;

@@ -28,6 +28,14 @@ impl Hosts {
         Ok(Hosts { governor })
     }
 
+    /// Runs a script on the governor.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub(crate) async fn execute(&self, script: &str) -> Result<(), quotient::Error> {
+        self.governor.execute(script).await.map(drop)
+    }
+
     /// The query as a plain tokio task.
     pub(crate) async fn run_on_tokio(
         &self,

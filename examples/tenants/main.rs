@@ -1,13 +1,14 @@
 //! Tenants of a query service, on plain tokio and under Quotient: do they get what their resource groups say?
 //!
 //! ```text
-//! cargo run --release --example tenants [-- --quick] [--suite N]... [--svg FILE]
+//! cargo run --release --example tenants [-- --quick] [--suite N]... [--scene N]... [--svg FILE]
 //! ```
 //!
 //! A real service on loopback answers analytical queries over a table of some million rows. Real HTTP clients, in a
-//! child process, act for its tenants in closed loops and check every answer. Five suites run, each on plain
+//! child process, act for its tenants in closed loops and check every answer. Six suites run, each on plain
 //! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
-//! and a picture of the CPU shares. Exit status: 0 when every promise held, 1 when one did not, 2 when the run failed.
+//! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), and a memory squeeze
+//! (`--scene 2`) with a picture of the throttle's curve. Exit status: 0 when every promise held, 1 when one did not, 2 when the run failed.
 //!
 //! `--quick` (some seconds, also on a busy machine) runs all of this with small queries and short windows and judges
 //! by wider rules ([`suites::Rules`]): that it works, not how exactly.
@@ -18,10 +19,13 @@ mod governed;
 mod host;
 mod ledger;
 mod machine;
+mod overload;
 mod progress;
 mod query;
 mod report;
+mod scene;
 mod service;
+mod squeeze;
 mod stage;
 mod suites;
 mod table;
@@ -49,7 +53,10 @@ const AS_CLIENTS: &str = "--act-as-clients";
 /// A quick run's queries are so many times smaller: a phase ends when the last one has its answer.
 const QUICK_SHRINK: u32 = 3;
 
-const USAGE: &str = "usage: tenants [--quick] [--suite N]... [--svg FILE]";
+const USAGE: &str = "usage: tenants [--quick] [--suite N]... [--scene N]... [--svg FILE]";
+
+/// How many scenes there are.
+const SCENES: usize = 2;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -75,6 +82,8 @@ fn main() -> ExitCode {
 struct Options {
     /// Indices into `SUITES`.
     suites: Vec<usize>,
+    /// From 1.
+    scenes: Vec<usize>,
     warm_up: Duration,
     window: Duration,
     /// The length of a query, and the rules of the verdict, follow from it.
@@ -86,6 +95,7 @@ impl Options {
     fn parse(arguments: Vec<String>) -> Result<Self, String> {
         let mut options = Options {
             suites: Vec::new(),
+            scenes: Vec::new(),
             warm_up: Duration::from_millis(300),
             window: Duration::from_millis(3000),
             quick: false,
@@ -113,12 +123,22 @@ impl Options {
                         }
                     }
                 }
+                "--scene" => {
+                    let number = arguments.next().and_then(|text| text.parse::<usize>().ok());
+                    match number {
+                        Some(number) if (1..=SCENES).contains(&number) => {
+                            options.scenes.push(number)
+                        }
+                        _ => return Err(format!("--scene takes a number from 1 to {SCENES}")),
+                    }
+                }
                 "--svg" => options.svg = arguments.next().ok_or("--svg takes a file")?.into(),
                 other => return Err(format!("`{other}`? {USAGE}")),
             }
         }
-        if options.suites.is_empty() {
+        if options.suites.is_empty() && options.scenes.is_empty() {
             options.suites = (0..SUITES.len()).collect();
+            options.scenes = (1..=SCENES).collect();
         }
         Ok(options)
     }
@@ -171,6 +191,33 @@ impl Options {
 
 /// Runs everything; true when all promises held.
 fn run(options: &Options) -> Result<bool, String> {
+    let suites = options.suites.is_empty() || run_suites(options)?;
+    let scenes = run_scenes(options)?;
+    Ok(suites && scenes)
+}
+
+/// The scenes, one after the other, on a runtime of their own.
+fn run_scenes(options: &Options) -> Result<bool, String> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
+    let length = options.window.max(Duration::from_secs(3));
+    let picture = options.svg.with_extension("squeeze.svg");
+    let mut all_hold = true;
+    for number in &options.scenes {
+        let scene = match number {
+            1 => runtime.block_on(overload::run(length)),
+            _ => runtime.block_on(squeeze::run(length, &picture)),
+        }?;
+        println!("scene {number}: {scene}");
+        all_hold &= scene.holds();
+    }
+    if options.scenes.contains(&2) {
+        println!("the throttle's curve: {}", picture.display());
+    }
+    Ok(all_hold)
+}
+
+/// The suites; true when all promises held.
+fn run_suites(options: &Options) -> Result<bool, String> {
     let text = |error: std::io::Error| error.to_string();
     let workers = std::thread::available_parallelism().map_err(text)?.get();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -215,8 +262,16 @@ fn run(options: &Options) -> Result<bool, String> {
         let _ = stopped.await;
     }));
 
+    let prepare = |suite: usize| {
+        let script = SUITES[suite].statements;
+        let done = match script {
+            "" => Ok(()),
+            script => runtime.block_on(hosts.execute(script)),
+        };
+        done.map_err(|refusal| Stopped::Statements(refusal.to_string()))
+    };
     let outcome = Stage::open(address, hosts.clone(), meter, workers, interrupted)
-        .and_then(|stage| measure(options, workers, stage, &mut progress));
+        .and_then(|stage| measure(options, workers, stage, prepare, &mut progress));
     progress.finish();
     drop(stop);
     let served = runtime.block_on(serving);
@@ -238,10 +293,12 @@ fn measure(
     options: &Options,
     workers: usize,
     mut stage: Stage,
+    prepare: impl Fn(usize) -> Result<(), Stopped>,
     progress: &mut Progress,
 ) -> Result<Vec<Window>, Stopped> {
     let mut windows = Vec::new();
     for &suite in &options.suites {
+        prepare(suite)?;
         for arm in [Arm::Tokio, Arm::Quotient] {
             for (company, window) in options.phases(suite) {
                 let warm_up = options.warm_up;

@@ -106,6 +106,12 @@ fn percentile(sorted: &[u64], percent: usize) -> String {
     })
 }
 
+/// A part of the weights: whole if it is, else to the hundredth.
+fn part(parts: f64) -> String {
+    let rounded = (parts * 100.0).round() / 100.0;
+    rounded.to_string()
+}
+
 /// A promise's ratio. Phases at different times are compared by the CPU time that was there for them: a build that
 /// runs on the same machine for a second is not the governor's doing. What the governor leaves idle is.
 fn measure(promise: Promise, alone: &Seen, beside: &Seen) -> f64 {
@@ -113,7 +119,7 @@ fn measure(promise: Promise, alone: &Seen, beside: &Seen) -> f64 {
         Promise::Throughput { .. } => {
             beside.rate(|tenant| tenant == 0) / beside.rate(|tenant| tenant == 1)
         }
-        Promise::OfAlone { .. } => {
+        Promise::OfAlone { .. } | Promise::OfAloneReserved => {
             let [beside, alone] =
                 [beside, alone].map(|seen| seen.rate(|tenant| tenant == 0) / seen.available());
             beside / alone
@@ -162,23 +168,23 @@ impl Report {
     }
 
     /// What the governor itself shares out, beside what comes of it.
-    fn worker_time(&mut self, suite: &Suite, beside: &Seen, rules: Rules) -> Line {
-        let weights = || suite.tenants.iter().map(|tenant| f64::from(tenant.weight));
-        let (all, whole) = (
-            beside.charged.iter().sum::<Duration>().as_secs_f64(),
-            weights().sum::<f64>(),
-        );
+    fn worker_time(&mut self, suite: &Suite, beside: &Seen, workers: usize, rules: Rules) -> Line {
+        let all = beside.charged.iter().sum::<Duration>().as_secs_f64();
+        let whole: f64 = suite.tenants.iter().map(|t| f64::from(t.weight)).sum();
+        let asked = suite.shares(workers);
         let shares = || beside.charged.iter().map(|time| time.as_secs_f64() / all);
-        let holds = weights()
+        let holds = asked
+            .iter()
             .zip(shares())
-            .all(|(weight, share)| (share - weight / whole).abs() <= rules.share);
+            .all(|(asked, share)| (share - asked).abs() <= rules.share);
         let join = |cells: Vec<String>| cells.join(" : ");
         [
             "   worker time, by the governor".into(),
-            join(weights().map(|weight| weight.to_string()).collect()),
+            join(asked.iter().map(|asked| part(asked * whole)).collect()),
             "-".into(),
             join(
-                weights()
+                asked
+                    .iter()
                     .zip(shares())
                     .map(|(_, share)| format!("{:.2}", share * whole))
                     .collect(),
@@ -219,24 +225,27 @@ impl Report {
             let names: Vec<_> = suite.tenants.iter().map(|tenant| tenant.name).collect();
             let what = match promise {
                 Promise::Throughput { .. } => format!("   {} ÷ {}, queries/s", names[0], names[1]),
-                Promise::OfAlone { .. } => format!("   {} beside ÷ alone, queries/s", names[0]),
+                Promise::OfAlone { .. } | Promise::OfAloneReserved => {
+                    format!("   {} beside ÷ alone, queries/s", names[0])
+                }
                 Promise::Share { tenant, .. } => format!("   {} ÷ all, queries/s", names[tenant]),
                 Promise::Cpu { .. } => format!("   {} ÷ {}, CPU time", names[0], names[1]),
             };
             let [tokio, quotient] = [0, 1].map(|arm| measure(promise, &alone[arm], &beside[arm]));
             // Not `>`: a ratio that is no number does not hold.
-            let off = |ratio: f64| (ratio / promise.asked() - 1.0).abs();
+            let asked = suite.asked(promise, workers);
+            let off = |ratio: f64| (ratio / asked - 1.0).abs();
             let nearer = rules.nearer && off(quotient) < off(tokio);
             let holds = off(quotient) <= rules.tolerance || nearer;
             lines.push([
                 what,
-                format!("{:.3} ± {:.0} %", promise.asked(), rules.tolerance * 100.0),
+                format!("{asked:.3} ± {:.0} %", rules.tolerance * 100.0),
                 format!("{tokio:.3}"),
                 format!("{quotient:.3}"),
                 self.verdict(holds),
             ]);
         }
-        lines.push(self.worker_time(suite, &beside[1], rules));
+        lines.push(self.worker_time(suite, &beside[1], workers, rules));
         for (number, tenant) in suite.tenants.iter().enumerate() {
             for (place, load) in tenant.loads.iter().enumerate() {
                 let what = format!("   {}: {}", tenant.name, load.name);

@@ -33,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum Stopped {
     #[error("interrupted")]
     Interrupted,
+    #[error("the suite's statements: {0}")]
+    Statements(String),
     #[error("the clients: {0}")]
     Clients(String),
     #[error("the clients ended without a word")]

@@ -1,4 +1,4 @@
-//! What is promised: five suites of tenants, their loads, and the ratios that must come out.
+//! What is promised: six suites of tenants, their loads, and the ratios that must come out.
 
 use crate::query::Query;
 use crate::table::{BLOCKS, CUSTOMERS, DAYS, REGIONS, mix};
@@ -33,6 +33,10 @@ impl Rules {
 /// One experiment.
 pub(crate) struct Suite {
     pub(crate) title: &'static str,
+    /// Statements that are run before it, on the governor that serves all suites.
+    pub(crate) statements: &'static str,
+    /// Workers that the first tenant's group reserves, where there are enough of them.
+    pub(crate) reserved: u32,
     pub(crate) tenants: &'static [Tenant],
     pub(crate) promises: &'static [Promise],
 }
@@ -41,7 +45,7 @@ pub(crate) struct Suite {
 pub(crate) struct Tenant {
     /// Also the name of its group in tenants.sql.
     pub(crate) name: &'static str,
-    /// Its group's cpu_core_limit there.
+    /// Its group's cpu_core_limit there, or by the suite's own statements.
     pub(crate) weight: u32,
     pub(crate) user: &'static str,
     pub(crate) role: &'static str,
@@ -120,25 +124,41 @@ pub(crate) enum Promise {
     Share { tenant: usize, asked: f64 },
     /// CPU time of the first tenant's queries ÷ that of the second's.
     Cpu { asked: f64 },
+    /// A load's queries per second beside the others ÷ alone, for the first tenant: what its reservation comes to.
+    OfAloneReserved,
 }
 
-impl Promise {
-    pub(crate) fn asked(self) -> f64 {
-        match self {
+impl Suite {
+    /// The share of the worker time that each tenant is entitled to when all have more work than they get: by weight, but
+    /// for the first one no less than what it reserves. One worker is never reserved.
+    pub(crate) fn shares(&self, workers: usize) -> Vec<f64> {
+        let weights = || self.tenants.iter().map(|tenant| f64::from(tenant.weight));
+        let all: f64 = weights().sum();
+        let first = weights().next().unwrap_or(0.0);
+        let reserved = (self.reserved as usize).min(workers - 1) as f64 / workers as f64;
+        let own = (first / all).max(reserved);
+        let others = weights()
+            .skip(1)
+            .map(|weight| weight / (all - first) * (1.0 - own));
+        std::iter::once(own).chain(others).collect()
+    }
+
+    /// The ratio that is asked for on so many workers.
+    pub(crate) fn asked(&self, promise: Promise, workers: usize) -> f64 {
+        match promise {
             Promise::Throughput { asked }
             | Promise::OfAlone { asked }
             | Promise::Share { asked, .. }
             | Promise::Cpu { asked } => asked,
+            Promise::OfAloneReserved => self.shares(workers)[0],
         }
     }
-}
 
-impl Suite {
     /// Whether a promise compares with the first tenant's throughput alone.
     pub(crate) fn needs_alone(&self) -> bool {
         self.promises
             .iter()
-            .any(|promise| matches!(promise, Promise::OfAlone { .. }))
+            .any(|promise| matches!(promise, Promise::OfAlone { .. } | Promise::OfAloneReserved))
     }
 
     /// The tenants at work.
@@ -183,9 +203,11 @@ const fn tenant(name: &'static str, weight: u32, loads: &'static [Load]) -> Tena
 }
 
 /// All suites, in the order in which they run.
-pub(crate) const SUITES: [Suite; 5] = [
+pub(crate) const SUITES: [Suite; 6] = [
     Suite {
         title: "two tenants 2:1, same load",
+        statements: "",
+        reserved: 0,
         tenants: &[
             tenant("acme", 2, &[LOOKUPS]),
             tenant("globex", 1, &[LOOKUPS]),
@@ -194,6 +216,8 @@ pub(crate) const SUITES: [Suite; 5] = [
     },
     Suite {
         title: "small beside large queries 2:1",
+        statements: "",
+        reserved: 0,
         tenants: &[
             Tenant {
                 db: "dashboards",
@@ -208,6 +232,9 @@ pub(crate) const SUITES: [Suite; 5] = [
     },
     Suite {
         title: "short queries beside a heavy tenant 3:1",
+        statements: "ALTER RESOURCE GROUP checkout WITH ('cpu_core_limit'='3');
+                     ALTER RESOURCE GROUP reports WITH ('cpu_core_limit'='1')",
+        reserved: 3,
         tenants: &[
             Tenant {
                 user: "shop",
@@ -232,6 +259,8 @@ pub(crate) const SUITES: [Suite; 5] = [
     },
     Suite {
         title: "three tenants 1:3:4",
+        statements: "",
+        reserved: 0,
         tenants: &[
             Tenant {
                 role: "bronze",
@@ -263,6 +292,8 @@ pub(crate) const SUITES: [Suite; 5] = [
     },
     Suite {
         title: "queries, compaction 4:1",
+        statements: "",
+        reserved: 0,
         tenants: &[
             Tenant {
                 user: "warehouse",
@@ -274,5 +305,24 @@ pub(crate) const SUITES: [Suite; 5] = [
             },
         ],
         promises: &[Promise::Cpu { asked: 4.0 }],
+    },
+    Suite {
+        title: "short queries that reserve a worker, weight 1 beside 10",
+        statements: "ALTER RESOURCE GROUP checkout WITH ('cpu_core_limit'='1');
+                     ALTER RESOURCE GROUP reports WITH ('cpu_core_limit'='10')",
+        reserved: 1,
+        tenants: &[
+            Tenant {
+                user: "shop",
+                db: "orders",
+                ..tenant("checkout", 1, &[LOOKUPS])
+            },
+            Tenant {
+                user: "shop",
+                db: "archive",
+                ..tenant("reports", 10, &[REPORTS])
+            },
+        ],
+        promises: &[Promise::OfAloneReserved],
     },
 ];

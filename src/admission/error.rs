@@ -14,20 +14,24 @@ pub enum AdmissionError {
     /// The group is at its concurrency_limit, and so many requests wait already that no more may.
     #[error(
         "resource group '{group}': its queue is full ({queued} of {limit} places); \
-         retry later, or raise max_queued_queries"
+         retry {}, or raise max_queued_queries",
+        when(*retry_after, "later")
     )]
     QueueFull {
         /// The group.
         group: Arc<str>,
-        /// Its max_queued_queries.
+        /// How many may wait: its max_queued_queries, and those that only wait for the governor.
         limit: u64,
         /// How many wait.
         queued: u64,
+        /// When a waiting place is probably free, by the rate of late; none if nothing is known yet.
+        retry_after: Option<Duration>,
     },
     /// The request waited for its group's whole queue_timeout.
     #[error(
         "resource group '{group}': no place within {waited:?} ({reason}); \
-         retry later, or raise queue_timeout"
+         retry {}, or raise queue_timeout",
+        when(*retry_after, "later")
     )]
     Timeout {
         /// The group.
@@ -36,24 +40,34 @@ pub enum AdmissionError {
         waited: Duration,
         /// What it waited for last.
         reason: WaitReason,
+        /// When it would probably have been its turn, by the rate of late; none if nothing is known yet.
+        retry_after: Option<Duration>,
     },
-    /// The group is at its concurrency_limit, and the request may not wait.
+    /// The group is at its concurrency_limit, or the governor at its own, and the request may not wait.
     #[error(
-        "resource group '{group}': concurrency_limit reached ({running} running, {limit} allowed); \
-         retry when one ends, raise concurrency_limit, or let requests wait with max_queued_queries"
+        "resource group '{group}': {} reached ({running} running{}, {limit} allowed); retry {}{}",
+        reason.limit(),
+        if *reason == WaitReason::GroupLimit { "" } else { " in all groups" },
+        when(*retry_after, "when one ends"),
+        advice(*reason)
     )]
     Rejected {
         /// The group.
         group: Arc<str>,
-        /// Its concurrency_limit.
+        /// Its concurrency_limit, or how many may run over all groups.
         limit: u64,
-        /// How many of its queries run; more than the limit after that was lowered.
+        /// How many run, of the group or over all; more than the limit after that was lowered.
         running: u64,
+        /// Which limit it is.
+        reason: WaitReason,
+        /// When a place is probably free, by the rate of late; none if nothing is known yet.
+        retry_after: Option<Duration>,
     },
     /// Memory is short, and the request may not wait until it is not.
     #[error(
         "resource group '{group}': admission is throttled, {used} bytes of memory in use, \
-         more than {threshold}; retry later"
+         more than {threshold}, or it was a moment ago; retry {}",
+        when(*retry_after, "later")
     )]
     MemoryThrottled {
         /// The group.
@@ -62,6 +76,8 @@ pub enum AdmissionError {
         used: Bytes,
         /// Above this, throttling begins.
         threshold: Bytes,
+        /// When one more may start, if memory allows it.
+        retry_after: Option<Duration>,
     },
     /// There is no group of this name, or no longer.
     #[error("there is no resource group '{group}'; SHOW RESOURCE GROUPS ALL lists those there are")]
@@ -117,6 +133,17 @@ impl AdmissionError {
         }
     }
 
+    /// In how long asking again is worth while, as far as is known: for a `Retry-After` header.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            AdmissionError::QueueFull { retry_after, .. }
+            | AdmissionError::Timeout { retry_after, .. }
+            | AdmissionError::Rejected { retry_after, .. }
+            | AdmissionError::MemoryThrottled { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
     /// Whether the same request can succeed later with nothing changed but the load: an HTTP service answers
     /// 429 or 503 to these, and 403, 404 or 500 to the others.
     pub fn is_transient(&self) -> bool {
@@ -153,6 +180,34 @@ impl fmt::Display for WaitReason {
             WaitReason::GovernorLimit => "at query_runner_threads",
             WaitReason::MemoryThrottle => "throttled for memory",
         })
+    }
+}
+
+impl WaitReason {
+    /// The limit that it waits at.
+    const fn limit(self) -> &'static str {
+        match self {
+            WaitReason::GroupLimit => "concurrency_limit",
+            WaitReason::GovernorLimit => "query_runner_threads",
+            WaitReason::MemoryThrottle => "the memory throttle's cap",
+        }
+    }
+}
+
+fn when(retry_after: Option<Duration>, else_say: &str) -> String {
+    match retry_after {
+        Some(wait) => format!("in about {} ms", wait.as_millis().max(1)),
+        None => else_say.to_owned(),
+    }
+}
+
+fn advice(reason: WaitReason) -> &'static str {
+    match reason {
+        WaitReason::GroupLimit => {
+            ", raise concurrency_limit, or let requests wait with max_queued_queries"
+        }
+        WaitReason::GovernorLimit => ", or raise query_runner_threads",
+        WaitReason::MemoryThrottle => "",
     }
 }
 

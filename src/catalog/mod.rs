@@ -24,19 +24,27 @@ pub mod classifier;
 pub mod condition;
 mod draft;
 mod group;
+pub mod history;
+mod keep;
 mod notice;
+mod open;
 pub mod property;
+mod script;
 pub mod show;
 mod snapshot;
+pub mod store;
 
 pub use classifier::{ClassifierSpec, CostRange, QueryType};
 pub use group::{GroupSpec, Machine, Written};
+pub use open::{CatalogMode, OpenError, Opened};
 pub use property::{BigQueryAction, GroupType, Key};
 pub use snapshot::{DEFAULT_GROUP, Snapshot};
 
-use crate::sql::{Output, SqlError, Statement};
+use crate::sql::{Output, Spanned, SqlError, SqlErrorKind, Statement};
 use arc_swap::ArcSwap;
 use draft::Draft;
+use history::Change;
+use keep::Keep;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -74,21 +82,36 @@ pub struct AppliedAll {
     pub snapshot: Arc<Snapshot>,
 }
 
-/// The catalog of one governor, in memory.
+/// The catalog of one governor: in memory, and in a store if it was given one.
 #[derive(Debug)]
 pub struct Catalog {
     current: ArcSwap<Snapshot>,
-    /// The same as `current`, in a form that can be changed; held while a change is made and published.
-    writer: Mutex<Draft>,
+    /// Held while a change is made, kept and published.
+    writer: Mutex<Writer>,
+    damaged: Vec<SqlError>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    /// The same as `current`, in a form that can be changed.
+    draft: Draft,
+    keep: Keep,
 }
 
 impl Catalog {
     /// A catalog with `default_wg` only, at version 1.
     pub fn new(machine: Machine) -> Catalog {
         let mut draft = Draft::new(machine);
+        let first = Arc::new(draft.freeze(1));
+        Catalog::at(draft, first, "(new)")
+    }
+
+    fn at(draft: Draft, first: Arc<Snapshot>, what: &str) -> Catalog {
+        let keep = Keep::new(first.clone(), what);
         Catalog {
-            current: ArcSwap::from_pointee(draft.freeze(1)),
-            writer: Mutex::new(draft),
+            current: ArcSwap::new(first),
+            writer: Mutex::new(Writer { draft, keep }),
+            damaged: Vec::new(),
         }
     }
 
@@ -102,8 +125,19 @@ impl Catalog {
     ///
     /// # Errors
     /// What is wrong with the statement; the catalog is then as it was. SHOW USAGE is not answered here
-    /// ([`SqlErrorKind::Unsupported`](crate::sql::SqlErrorKind::Unsupported)).
+    /// ([`SqlErrorKind::Unsupported`]).
     pub fn apply(&self, statement: &Statement, origin: Origin) -> Result<Applied, SqlError> {
+        match statement {
+            Statement::Rollback(version) => return self.rollback(version),
+            Statement::ShowHistory => {
+                return Ok(Applied {
+                    output: history::show(self.history().iter()),
+                    changed: false,
+                    snapshot: self.snapshot(),
+                });
+            }
+            _ => {}
+        }
         let all = self.apply_all(std::slice::from_ref(statement), origin)?;
         Ok(Applied {
             output: all.outputs.into_iter().next().unwrap_or_default(),
@@ -131,10 +165,11 @@ impl Catalog {
                 snapshot,
             });
         }
-        let mut draft = self.writer.lock();
+        let mut writer = self.writer.lock();
+        let Writer { draft, keep } = &mut *writer;
         let before = self.snapshot();
         let next_id = draft.next_id();
-        let done = run_all(&mut draft, statements, origin, &before);
+        let done = run_all(draft, statements, origin, &before);
         if done.is_err() && (draft.changed() || statements.len() > 1) {
             // The draft must say again what the snapshot says. Ids that the script drew were never seen.
             *draft = Draft::of(&before, next_id);
@@ -148,6 +183,11 @@ impl Catalog {
             });
         }
         let snapshot = Arc::new(draft.freeze(before.version() + 1));
+        let what: Vec<String> = statements.iter().map(Statement::to_string).collect();
+        if let Err(error) = keep.add(&snapshot, draft.next_id(), &what.join("; ")) {
+            *draft = Draft::of(&before, next_id);
+            return Err(error);
+        }
         self.current.store(snapshot.clone());
         Ok(AppliedAll {
             outputs,
@@ -155,12 +195,60 @@ impl Catalog {
             snapshot,
         })
     }
+
+    /// Makes the catalog say again what it said at an earlier version, as a new one. A group that was dropped since
+    /// comes back under a new id: what it was before has ended.
+    ///
+    /// # Errors
+    /// A version that is not kept; a change that cannot be kept.
+    pub fn rollback(&self, version: &Spanned<u64>) -> Result<Applied, SqlError> {
+        let mut writer = self.writer.lock();
+        let Writer { draft, keep } = &mut *writer;
+        let before = self.snapshot();
+        let Some(then) = keep.version(version.value) else {
+            let version_kind = SqlErrorKind::UnknownVersion {
+                version: version.value,
+            };
+            let hint = "SHOW CATALOG HISTORY lists those that are";
+            return Err(SqlError::new(version_kind, version.span).with_hint(hint));
+        };
+        let next_id = draft.next_id();
+        let mut back = Draft::of(&then, next_id);
+        back.renew(|id| before.group_by_id(id).is_none());
+        let statement = Statement::Rollback(version.clone());
+        let output = Output::done(statement.tag());
+        if back.freeze(0) == *before {
+            return Ok(Applied {
+                output,
+                changed: false,
+                snapshot: before,
+            });
+        }
+        let snapshot = Arc::new(back.freeze(before.version() + 1));
+        keep.add(&snapshot, back.next_id(), &statement.to_string())?;
+        *draft = back;
+        self.current.store(snapshot.clone());
+        Ok(Applied {
+            output,
+            changed: true,
+            snapshot,
+        })
+    }
+
+    /// The versions that are kept, the newest first: at most [`history::KEPT`].
+    pub fn history(&self) -> Vec<Change> {
+        let writer = self.writer.lock();
+        writer.keep.changes().rev().cloned().collect()
+    }
 }
 
 fn is_show(statement: &Statement) -> bool {
     matches!(
         statement,
-        Statement::ShowGroups(_) | Statement::ShowCreateGroup(_) | Statement::ShowUsage(_)
+        Statement::ShowGroups(_)
+            | Statement::ShowCreateGroup(_)
+            | Statement::ShowUsage(_)
+            | Statement::ShowVariables(_)
     )
 }
 

@@ -3,14 +3,17 @@
 //! Mechanism; any thread. A task is entered in `Waiting` at its first `Pending`, not when it is spawned:
 //! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
 
+use super::context;
 use super::ending::Verdict;
 use super::group::Group;
 use super::join::{Cause, JoinError};
+use crate::mem::{self, OwnerHandle};
 use crate::sched::feedback::Stream;
 use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
 use slab::Slab;
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -21,9 +24,13 @@ use Ordering::Relaxed;
 pub struct Account {
     pub(super) group: Arc<Group>,
     query: Option<QueryId>,
+    /// Whose the memory of its tasks is: the query's, or the group's.
+    memory: Arc<OwnerHandle>,
     cpu: AtomicU64,
     polls: AtomicU64,
+    /// A mirror of what is in `longest`, to be compared with at each poll.
     longest_poll: AtomicU64,
+    longest: Mutex<(Nanos, Option<&'static Location<'static>>)>,
     killed: Verdict,
     panicked: AtomicBool,
     aborted: AtomicBool,
@@ -41,6 +48,8 @@ pub struct AccountUsage {
     pub polls: u64,
     /// Its longest poll.
     pub longest_poll: Nanos,
+    /// Where the task of that poll was spawned.
+    pub longest_poll_at: Option<&'static Location<'static>>,
 }
 
 impl Account {
@@ -59,16 +68,26 @@ impl Account {
         let account = Arc::new(Account::new(group, query, shards));
         // The cell is empty until here, so this cannot fail.
         let _ = account.listed.set(account.group.core.list(&account));
+        // After it is listed: a group that is frozen meanwhile kills it, or it sees that the group is.
+        if let Some(cause) = account.group.frozen() {
+            account.kill(cause.clone());
+        }
         account
     }
 
     fn new(group: Arc<Group>, query: Option<QueryId>, shards: usize) -> Account {
+        let memory = match query {
+            Some(_) => OwnerHandle::open_query(group.memory()),
+            None => group.memory().clone(),
+        };
         Account {
             group,
             query,
+            memory,
             cpu: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             longest_poll: AtomicU64::new(0),
+            longest: Mutex::default(),
             killed: Verdict::new(),
             panicked: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
@@ -87,12 +106,35 @@ impl Account {
         self.query
     }
 
+    /// Whose the memory of its tasks is.
+    pub fn memory(&self) -> &Arc<OwnerHandle> {
+        &self.memory
+    }
+
+    /// Bytes that it uses now: its tasks' blocks, reservations, and what other threads keep in their credits. For
+    /// an account without a query, its whole group's. Two loads.
+    #[inline]
+    pub fn memory_used(&self) -> u64 {
+        self.memory.used()
+    }
+
+    /// Outside of a poll: kills whoever was doomed by what this thread has just allocated for the account.
+    #[inline]
+    pub(super) fn look_at_memory(&self) {
+        if !context::on_task() && mem::take_doom() {
+            let _ = mem::take_refusal();
+            self.group.core.kill_doomed();
+        }
+    }
+
     /// What it has used, as far as charged: complete up to the last poll that ended.
     pub fn usage(&self) -> AccountUsage {
+        let (longest_poll, longest_poll_at) = *self.longest.lock();
         AccountUsage {
             cpu: self.cpu(),
             polls: self.polls.load(Relaxed),
-            longest_poll: Nanos(self.longest_poll.load(Relaxed)),
+            longest_poll,
+            longest_poll_at,
         }
     }
 
@@ -101,6 +143,9 @@ impl Account {
     pub fn kill(&self, cause: Cause) -> bool {
         let first = self.killed.give(cause);
         self.waiting.wake_all();
+        if let Some(query) = self.query {
+            self.group.hurry_query(query);
+        }
         first
     }
 
@@ -138,12 +183,18 @@ impl Account {
         Nanos(self.cpu.load(Relaxed))
     }
 
-    /// Charges one poll; the account's CPU time with it.
+    /// Charges one poll of a task that was spawned at `place`, which kept its worker for `held`; the account's CPU
+    /// time with it.
     #[inline]
-    pub(super) fn charge(&self, took: Nanos) -> Nanos {
+    pub(super) fn charge(
+        &self,
+        took: Nanos,
+        held: Nanos,
+        place: &'static Location<'static>,
+    ) -> Nanos {
         self.polls.fetch_add(1, Relaxed);
-        if took.0 > self.longest_poll.load(Relaxed) {
-            self.longest_poll.fetch_max(took.0, Relaxed);
+        if held.0 > self.longest_poll.load(Relaxed) {
+            self.outlast(held, place);
         }
         Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took)
     }
@@ -152,6 +203,15 @@ impl Account {
     pub(super) fn charge_blocking(&self, took: Nanos) {
         self.cpu.fetch_add(took.0, Relaxed);
         self.group.counters.blocked(took);
+    }
+
+    #[cold]
+    fn outlast(&self, held: Nanos, place: &'static Location<'static>) {
+        let mut longest = self.longest.lock();
+        if held > longest.0 {
+            *longest = (held, Some(place));
+            self.longest_poll.store(held.0, Relaxed);
+        }
     }
 
     /// The level-2 stream of its tasks, as decided on and as the number that tasks carry.

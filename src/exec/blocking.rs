@@ -10,6 +10,7 @@ use super::context::{self, Scope};
 use super::join::{JoinError, JoinHandle};
 use super::task::{Cell, Lease, Origin, Outcome, contain};
 use crate::clock::{Clock, ThreadTime};
+use crate::mem;
 use crate::unit::Nanos;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +32,8 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
+    // What the closure itself needs is its query's.
+    let _owner = mem::enter(account.memory());
     let cell = Arc::new(Cell::<Outcome<R>>::new(account.clone(), origin));
     let scope = Scope {
         task: cell.clone(),
@@ -71,6 +74,11 @@ where
         };
         let meter = Meter::start(self.cell.group().core.clock());
         let result = context::in_task(&self.scope, || catch_unwind(AssertUnwindSafe(closure)));
+        if mem::take_doom() {
+            // It has run to its end all the same; what else is its query's ends.
+            self.cell.group().core.kill_doomed();
+            let _ = mem::take_refusal();
+        }
         let took = meter.read(self.cell.group().core.clock());
         self.cell.account().charge_blocking(took);
         self.finish(result.map_err(|payload| JoinError::panic(self.cell.id(), payload)));

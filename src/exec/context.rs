@@ -6,6 +6,7 @@ use super::account::Account;
 use super::core::Seat;
 use super::task::{Lease, Task};
 use super::worker::Worker;
+use crate::mem;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -63,9 +64,17 @@ pub(super) fn worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     }
 }
 
+/// Runs a task's own code, or drops what is its own: as that task, and with its owner's memory.
 #[inline]
 pub(super) fn in_task<R>(scope: &Scope, f: impl FnOnce() -> R) -> R {
+    let _owner = mem::enter(scope.task.account().memory());
     TASK.set(scope, f)
+}
+
+/// Whether this thread runs a task.
+#[inline]
+pub(super) fn on_task() -> bool {
+    TASK.is_set()
 }
 
 /// Calls `f` with the task that this thread runs, if any.

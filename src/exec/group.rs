@@ -8,15 +8,18 @@
 //! 3. Lock order: the scheduler's lock, then `queue`, then `incoming`. No user code runs under any of them.
 
 use super::core::Core;
+use super::ending::Verdict;
 use super::incoming::Incoming;
+use super::join::Cause;
 use super::stats::GroupUsage;
 use super::tally::Counters;
 use super::task::Runnable;
+use crate::mem::OwnerHandle;
 use crate::sched::fair::{Fair, Slot};
-use crate::sched::feedback::Feedback;
+use crate::sched::feedback::{Feedback, Place, Stream};
 use crate::sched::{self, Limits};
 use crate::sync::Mutex;
-use crate::unit::{Nanos, Weight};
+use crate::unit::{Nanos, QueryId, Weight};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +32,10 @@ pub struct Group {
     pub(super) uid: u64,
     pub(super) core: Arc<Core>,
     pub(super) slot: Slot,
+    /// Whose the memory of its tasks is.
+    memory: Arc<OwnerHandle>,
+    /// Nothing of it runs any more.
+    frozen: Verdict,
     incoming: CachePadded<Mutex<Incoming<Runnable>>>,
     pub(super) queue: CachePadded<Mutex<Feedback<Runnable>>>,
     /// Looks at the host that found nothing, in a row, and how many the group goes without.
@@ -46,10 +53,14 @@ static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 impl Group {
     /// A new group in `core`. It gets its place in the scheduler at once, and work when it is given some.
     pub fn new(core: &Arc<Core>, name: &str, weight: Weight) -> Arc<Group> {
+        let memory = OwnerHandle::open_group(core.memory());
+        memory.set_weight(weight.get());
         Arc::new_cyclic(|this| Group {
             name: name.into(),
             uid: NEXT_UID.fetch_add(1, Relaxed),
             core: core.clone(),
+            memory,
+            frozen: Verdict::new(),
             slot: core.add_group(this.clone(), weight),
             incoming: CachePadded::default(),
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
@@ -71,8 +82,26 @@ impl Group {
         &self.core
     }
 
+    /// Whose the memory of its tasks is.
+    pub fn memory(&self) -> &Arc<OwnerHandle> {
+        &self.memory
+    }
+
+    /// Ends all its work, and whatever comes: it has cost as many threads as there were workers.
+    pub(super) fn freeze(&self, cause: &Cause) {
+        if self.frozen.give(cause.clone()) {
+            self.core.kill_all_of(self, cause);
+        }
+    }
+
+    /// Why nothing of it runs any more.
+    pub(super) fn frozen(&self) -> Option<&Cause> {
+        self.frozen.get()
+    }
+
     /// Changes what it may have of the workers, in place and at once.
     pub fn set_limits(&self, limits: Limits) {
+        self.memory.set_weight(limits.weight.get());
         self.core.set_limits(self, limits);
     }
 
@@ -123,6 +152,7 @@ impl Group {
 
     /// As [`Group::push`], when a worker will come by in a moment without being woken.
     pub(super) fn push_quietly(&self, task: Runnable) {
+        let doomed = self.is_held_back() && task.metadata().cell.is_doomed();
         let inactive = {
             let mut incoming = self.incoming.lock();
             let stamp = incoming.stamp(|| self.core.clock().now());
@@ -132,6 +162,9 @@ impl Group {
         };
         if inactive {
             self.core.activate(self);
+        }
+        if doomed {
+            self.core.excuse(self);
         }
     }
 
@@ -168,9 +201,32 @@ impl Group {
     pub(super) fn absorb(&self, queue: &mut Feedback<Runnable>, spare: &mut Vec<Runnable>) {
         self.incoming.lock().absorb(spare);
         for task in spare.drain(..) {
-            let (stream, cpu) = task.metadata().place();
-            queue.push(stream, cpu, task);
+            enqueue(queue, task, End::Back);
         }
+    }
+
+    /// A waiting task has to be dropped: it goes before all others. Where it is not in the queue it is on its way to
+    /// it, or to be polled.
+    pub(super) fn hurry(&self, stream: Stream, place: Place, is: impl FnOnce(&Runnable) -> bool) {
+        let found = self.queue.lock().hurry(stream, place, is);
+        if found && self.is_held_back() {
+            self.core.excuse(self);
+        }
+    }
+
+    /// All tasks of a query have to be dropped.
+    pub(super) fn hurry_query(&self, id: QueryId) {
+        self.queue.lock().hurry_query(id);
+        if self.is_held_back() {
+            self.core.excuse(self);
+        }
+    }
+
+    /// Whether tasks wait here that only have to be dropped.
+    pub(super) fn has_urgent(&self) -> bool {
+        let mut queue = self.queue.lock();
+        self.absorb(&mut queue, &mut Vec::new());
+        queue.has_urgent()
     }
 
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.
@@ -205,6 +261,27 @@ impl Group {
     pub(super) fn learn(&self, polls: u64, time: Nanos) {
         let average = sched::learn(self.average_poll(), polls, time);
         self.average_poll.store(average.0, Relaxed);
+    }
+}
+
+/// Where a task joins its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Front,
+    Back,
+}
+
+/// Queues a ready task; one that only has to be dropped goes before all others.
+pub(super) fn enqueue(queue: &mut Feedback<Runnable>, task: Runnable, end: End) {
+    let (stream, cpu) = task.metadata().place();
+    let note = |task: &Runnable, place| task.metadata().cell.placed(place);
+    // Whoever dooms it from now on waits for the queue's lock, and finds it there.
+    if task.metadata().cell.is_doomed() {
+        queue.push_urgent(stream, task);
+    } else if end == End::Front {
+        queue.push_front_noted(stream, cpu, task, note);
+    } else {
+        queue.push_noted(stream, cpu, task, note);
     }
 }
 

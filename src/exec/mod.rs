@@ -14,6 +14,7 @@
 pub mod abort_on_drop;
 pub mod account;
 mod alarm;
+pub mod blame;
 pub mod blocking;
 pub mod context;
 pub mod core;
@@ -25,6 +26,7 @@ mod incoming;
 pub mod join;
 pub mod set;
 mod sleepers;
+mod spares;
 pub mod stats;
 mod tally;
 pub mod task;

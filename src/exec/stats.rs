@@ -80,3 +80,14 @@ pub struct WorkerUsage {
     /// Polls while groups competed.
     pub polls_fair: u64,
 }
+
+/// What the threads that stand in for workers in long polls, or in `block_in_place`, have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpareUsage {
+    /// How many serve now.
+    pub serving: u64,
+    /// How often one has begun to serve.
+    pub started: u64,
+    /// Polls that were found to be long while they went on.
+    pub late_polls: u64,
+}

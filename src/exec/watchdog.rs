@@ -4,28 +4,35 @@
 //! waking anybody, since that poll is nearly always over in a moment and the task then finds warm caches
 //! (a wake-up would cost a hundred times as much). If the poll goes on, nobody is awake to notice: the
 //! watchdog does. So it does if tasks of the host's own keep it from driving a worker that was woken. It
+//! finds the polls that take too long as well; see `core/late.rs`. It
 //! ticks only while tasks run, rests, using nothing, when all workers sleep, and ends when they are gone.
 
-use super::core::Core;
+use super::core::{Core, Marks, Outlook, Sight};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{OnceLock, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// Between two looks while something is found. What a look costs is the system's timer and two switches of
-/// threads: where those are dear, as in a nested virtual machine, 250 a second came to 0.8 % of a core (measured).
+/// Between two looks while something is found, unless half of what makes a poll long is less. What a look costs is the
+/// system's timer and two switches of threads: where those are dear, as in a nested virtual machine, 250 a second came
+/// to 0.8 % of a core (measured).
 const TICK: Duration = Duration::from_millis(4);
 /// Between two looks after some that found nothing.
-const SLOW: Duration = Duration::from_millis(16);
+const SLOW: Duration = Duration::from_millis(32);
+/// Between two looks at least, however short the polls that count as long.
+const FAST: Duration = Duration::from_micros(500);
 /// Looks at a sleeping executor before the watchdog rests too.
 const PATIENCE: u32 = 12;
+/// Looks at short intervals after a poll was long: a second of them, at 5 ms.
+const ALERT: u32 = 400;
 
 /// The watchdog's collar: how to rouse it.
 #[derive(Debug, Default)]
 pub(super) struct Watchdog {
     thread: OnceLock<Thread>,
     resting: AtomicBool,
+    alarmed: AtomicBool,
     io: OnceLock<LookAfterIo>,
 }
 
@@ -73,6 +80,13 @@ impl Watchdog {
         }
     }
 
+    /// A poll was long: more may follow, which must not be found at the slow pace.
+    pub(super) fn alarm(&self) {
+        if !self.alarmed.swap(true, SeqCst) {
+            self.unpark();
+        }
+    }
+
     /// The executor is gone: the thread ends.
     pub(super) fn dismiss(&self) {
         self.unpark();
@@ -85,21 +99,57 @@ impl Watchdog {
     }
 }
 
+/// What the watchdog remembers from look to look.
+#[derive(Default)]
+struct Memory {
+    marks: Marks,
+    sight: Sight,
+    /// So many looks to come are at short intervals.
+    alert: u32,
+}
+
+impl Memory {
+    /// Looks around; how long to wait until the next look, after a pause of `last`.
+    fn look(&mut self, core: &Core, last: Duration) -> Duration {
+        let alarmed = &core.watchdog().alarmed;
+        let outlook = core.look_for_late(&mut self.sight);
+        if outlook == Outlook::Late || (self.alert == 0 && alarmed.load(SeqCst)) {
+            self.alert = ALERT;
+        } else if self.alert > 0 {
+            self.alert -= 1;
+            if self.alert == 0 {
+                // The next one alarms anew.
+                alarmed.store(false, SeqCst);
+            }
+        }
+        let found = core.expose_stuck(&mut self.marks);
+        if self.alert > 0 || outlook == Outlook::Uneasy {
+            Duration::from(core.long_poll())
+                .div_f64(2.0)
+                .clamp(FAST, TICK)
+        } else if found {
+            TICK
+        } else {
+            // Where polls are short there is nothing to find; looks then become rarer.
+            (last * 2).min(SLOW)
+        }
+    }
+}
+
 fn watch(core: &Weak<Core>) {
-    let (mut quiet, mut pause, mut marks) = (0, TICK, Vec::new());
+    let (mut quiet, mut pause, mut memory) = (0, TICK, Memory::default());
     while let Some(core) = core.upgrade() {
         if core.is_unmanned() {
             return;
         }
+        core.attend_memory();
         let io = core.watchdog().look_after_io(&core);
         if !core.all_asleep() {
             quiet = 0;
-            // Where polls are short there is nothing to find; looks then become rarer.
-            pause = if core.expose_stuck(&mut marks) || io {
-                TICK
-            } else {
-                (pause * 2).min(SLOW)
-            };
+            pause = memory.look(&core, pause);
+            if io {
+                pause = pause.min(TICK);
+            }
         } else if quiet < PATIENCE {
             quiet += 1;
         } else {
@@ -114,6 +164,6 @@ fn watch(core: &Weak<Core>) {
             continue;
         }
         drop(core);
-        thread::sleep(pause);
+        thread::park_timeout(pause);
     }
 }

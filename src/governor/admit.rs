@@ -3,16 +3,17 @@
 //! Wiring; any thread.
 
 use super::routing::Entry;
-use super::{Error, Governor, GroupHandle};
-use crate::admission::AdmissionError;
+use super::{Error, Governor, GroupHandle, Inner};
+use crate::admission::{AdmissionError, Arrived, Permit, Waiting, Who};
 use crate::classify::Attributes;
 use crate::exec::account::Account;
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
-use crate::query::{KillReason, Query};
+use crate::query::{KillReason, LateQuery, Query};
+use crate::unit::QueryId;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 
 impl Governor {
     /// The group that a request with these attributes goes to.
@@ -53,74 +54,164 @@ impl Governor {
         }
     }
 
-    /// Classifies a request and admits it as a query. In this version nothing waits: an excess query is
-    /// refused at once.
+    /// Classifies a request and admits it as a query, after a wait in its group's line if there is no place: at the
+    /// group's concurrency_limit, at query_runner_threads, or while admission is throttled for memory. The wait ends
+    /// after the group's queue_timeout, counted from here and on tokio's clock.
+    ///
+    /// A query inside a query of the same group shares its place, and never waits.
     ///
     /// # Errors
     ///
-    /// [`AdmissionError`]; its `is_transient` says whether asking again can help.
+    /// [`AdmissionError`]; its `is_transient` says whether asking again can help, its `retry_after` when.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a query that nobody takes is ended, and its slot is free.
+    /// Cancel safe: dropped at any instant, it leaves the line, or gives the place that it was just given to the
+    /// next one; a query that nobody takes is ended.
     pub async fn admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
-        self.try_admit(attributes)
+        let (entry, query, arrived) = self.arrive(attributes)?;
+        let permit = match arrived {
+            Arrived::In(permit) => permit,
+            Arrived::Waits(waiting) => waiting.await?,
+        };
+        let account = Account::for_query(entry.group.clone(), query);
+        Ok(self.inner.enrol(&entry, account, permit))
     }
 
-    /// As [`Governor::admit`], and never waits.
+    /// As [`Governor::admit`], and never waits: where that would, this is refused.
     ///
     /// # Errors
     ///
-    /// As [`Governor::admit`].
+    /// As [`Governor::admit`]; [`AdmissionError::Rejected`] and [`AdmissionError::MemoryThrottled`] in place of a
+    /// wait.
     pub fn try_admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
+        let (entry, permit) = self.find_place(attributes, |entry| match shared(entry) {
+            Some(permit) => Ok(permit),
+            None => self.inner.gate.try_admit(entry.id),
+        })?;
+        let account = Account::for_query(entry.group.clone(), Query::next_id());
+        Ok(self.inner.enrol(&entry, account, permit))
+    }
+
+    /// A place, or a place in the line, under the id that the query has from here on.
+    fn arrive(
+        &self,
+        attributes: &Attributes,
+    ) -> Result<(Arc<Entry>, QueryId, Arrived), AdmissionError> {
+        let query = Query::next_id();
+        let who = || Who {
+            user: attributes.get_user().map(Arc::from),
+            dbs: attributes.get_dbs().map(Arc::from).collect(),
+        };
+        let (entry, arrived) = self.find_place(attributes, |entry| match shared(entry) {
+            Some(permit) => Ok(Arrived::In(permit)),
+            None => self.inner.gate.arrive(entry.id, query, who),
+        })?;
+        Ok((entry, query, arrived))
+    }
+
+    fn find_place<T>(
+        &self,
+        attributes: &Attributes,
+        ask: impl Fn(&Arc<Entry>) -> Result<T, AdmissionError>,
+    ) -> Result<(Arc<Entry>, T), AdmissionError> {
         loop {
             let entry = self.route(attributes)?;
-            match self.enter_group(&entry) {
+            match ask(&entry) {
                 // Dropped between the two steps: whoever did not ask for it by name is classified anew.
                 Err(AdmissionError::UnknownGroup { .. })
                     if attributes.get_resource_group().is_none() => {}
-                other => return other,
+                Err(refusal) => return Err(refusal),
+                Ok(place) => return Ok((entry, place)),
             }
         }
     }
 
-    fn enter_group(&self, entry: &Arc<Entry>) -> Result<Query, AdmissionError> {
-        let account = Account::for_query(entry.group.clone(), Query::next_id());
-        // A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
-        let parent =
-            Query::current().filter(|parent| Arc::ptr_eq(parent.account().group(), &entry.group));
-        let permit = match parent {
-            Some(parent) => parent.permit().share(),
-            None => self.inner.gate.try_admit(entry.id)?,
-        };
-        let (inner, ended_in) = (Arc::downgrade(&self.inner), entry.clone());
-        let query = Query::new(account, permit, move |id, outcome| {
-            ended_in.ended(outcome);
-            if let Some(inner) = inner.upgrade() {
-                inner.queries.lock().remove(&id);
-            }
-        });
-        self.inner
-            .queries
-            .lock()
-            .insert(query.id(), query.downgrade());
-        Ok(query)
-    }
-
-    /// Classifies, admits and spawns in one step. A refusal is the handle's error:
-    /// [`JoinError::reason`](crate::exec::join::JoinError::reason) is [`KillReason::NotAdmitted`] then.
+    /// Classifies, admits and spawns in one step, without blocking the caller: if the query has to wait, its task
+    /// does, by the rules of [`admit`](Governor::admit). A refusal is the handle's error:
+    /// [`JoinError::reason`](crate::exec::join::JoinError::reason) is [`KillReason::NotAdmitted`] then. Aborting the
+    /// handle while it waits leaves the line.
     #[track_caller]
     pub fn spawn<F>(&self, attributes: &Attributes, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        match self.try_admit(attributes) {
-            Ok(query) => query.spawn(future),
-            Err(refusal) => {
-                let cause = KillReason::NotAdmitted(refusal).into_cause();
-                task::refused(&self.inner.routing.load().default().loose, cause)
+        let refused = |refusal| {
+            let cause = KillReason::NotAdmitted(refusal).into_cause();
+            task::refused(&self.inner.routing.load().default().loose, cause)
+        };
+        let (entry, query, arrived) = match self.arrive(attributes) {
+            Ok(arrived) => arrived,
+            Err(refusal) => return refused(refusal),
+        };
+        let account = Account::for_query(entry.group.clone(), query);
+        match arrived {
+            Arrived::In(permit) => self.inner.enrol(&entry, account, permit).spawn(future),
+            Arrived::Waits(waiting) => {
+                let governor = Arc::downgrade(&self.inner);
+                let late = LateQuery::new();
+                let lease = late.lease();
+                let work = admitted(governor, entry, account.clone(), late, waiting, future);
+                task::spawn(&account, Some(lease), work)
             }
         }
+    }
+}
+
+/// A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
+fn shared(entry: &Entry) -> Option<Permit> {
+    let parent = Query::current()?;
+    Arc::ptr_eq(parent.account().group(), &entry.group).then(|| parent.permit().share())
+}
+
+/// The task of a query that has to wait first.
+async fn admitted<F: Future>(
+    governor: Weak<Inner>,
+    entry: Arc<Entry>,
+    account: Arc<Account>,
+    late: LateQuery,
+    waiting: Waiting,
+    future: F,
+) -> F::Output {
+    let answer = match waiting.await {
+        Ok(permit) => match governor.upgrade() {
+            Some(governor) => Ok(governor.enrol(&entry, account.clone(), permit)),
+            None => Err(KillReason::Shutdown),
+        },
+        Err(refusal) => Err(KillReason::NotAdmitted(refusal)),
+    };
+    drop(governor);
+    match answer {
+        Ok(query) => {
+            late.admitted(query);
+            future.await
+        }
+        Err(reason) => {
+            // The account is this task's alone: ending it makes the refusal the handle's error.
+            account.kill(reason.into_cause());
+            drop(future);
+            std::future::pending().await
+        }
+    }
+}
+
+impl Inner {
+    /// A query with its place, known to the governor until it ends.
+    fn enrol(
+        self: &Arc<Inner>,
+        entry: &Arc<Entry>,
+        account: Arc<Account>,
+        permit: Permit,
+    ) -> Query {
+        let (inner, ended_in) = (Arc::downgrade(self), entry.clone());
+        let query = Query::new(account, permit, move |id, outcome| {
+            ended_in.ended(outcome);
+            if let Some(inner) = inner.upgrade() {
+                inner.queries.lock().remove(&id);
+            }
+        });
+        self.queries.lock().insert(query.id(), query.downgrade());
+        query
     }
 }

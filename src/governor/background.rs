@@ -10,10 +10,6 @@ use tokio::task::AbortHandle;
 
 impl Governor {
     /// Starts a housekeeping task. It is dropped at the latest when the governor is.
-    #[expect(
-        dead_code,
-        reason = "the first housekeeping comes with the memory throttle"
-    )]
     pub(super) fn in_background<F>(&self, work: impl FnOnce(Weak<Inner>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

@@ -3,19 +3,26 @@
 //! Wiring; the thread that builds.
 
 use super::error::Error;
-use super::{Governor, machine};
-use crate::catalog::{Catalog, Machine, Origin};
+use super::overrun;
+use super::throttle::{self, Collect, MemoryProbe};
+use super::{Governor, Parts, machine, variables};
+use crate::catalog::store::{CatalogStore, FileStore};
+use crate::catalog::{Catalog, CatalogMode, Machine, Origin};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
-use crate::exec::hooks::{Hooks, TaskMeta};
+use crate::exec::hooks::Hooks;
 use crate::exec::host;
+use crate::mem::{MemoryOverrun, OwnerHandle, pressure};
 use crate::query::KillReason;
 use crate::sched;
-use crate::sql;
+use crate::settings::{Scheduler, Settings};
+use crate::sql::{self, SqlError, Statement};
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What drives the workers.
@@ -41,12 +48,20 @@ pub struct Builder {
     host: Host,
     workers: Option<usize>,
     memory_limit: Option<u64>,
+    overrun: Option<MemoryOverrun>,
     init_sql: String,
+    catalog: Option<Arc<dyn CatalogStore>>,
+    catalog_mode: CatalogMode,
     allow_override: AllowOverride,
     clock: Clock,
     policy: sched::Config,
     record: bool,
-    hooks: Hooks,
+    pub(super) hooks: Hooks,
+    settings: Settings,
+    memory_probe: Option<MemoryProbe>,
+    memory_collect: Collect,
+    long_poll: Option<Duration>,
+    spares: Option<usize>,
     pinned: bool,
 }
 
@@ -56,12 +71,20 @@ impl Default for Builder {
             host: Host::Attached,
             workers: None,
             memory_limit: None,
+            overrun: None,
             init_sql: String::new(),
+            catalog: None,
+            catalog_mode: CatalogMode::Strict,
             allow_override: Box::new(|_, _| true),
             clock: Clock::tsc(),
             policy: sched::Config::default(),
             record: false,
             hooks: Hooks::default(),
+            settings: Settings::default(),
+            memory_probe: None,
+            memory_collect: Box::new(|| ()),
+            long_poll: None,
+            spares: None,
             pinned: false,
         }
     }
@@ -88,13 +111,61 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else. Values beyond this machine are cut in effect, which
+    /// What happens to a request for memory that does not fit its group's `mem_limit` and is large (1 MiB and more)
+    /// or past the grace. Default: [`MemoryOverrun::Quarantine`] on a multi-thread runtime. On a current-thread one
+    /// it must be chosen once a group has a `mem_limit`. Without [`GroupAlloc`](crate::alloc::GroupAlloc) as the
+    /// program's allocator nothing of it happens.
+    pub fn memory_overrun(mut self, action: MemoryOverrun) -> Builder {
+        self.overrun = Some(action);
+        self
+    }
+
+    /// The variables that SET GLOBAL changes later. Default: [`Settings::default`].
+    pub fn settings(mut self, settings: Settings) -> Builder {
+        self.settings = settings;
+        self
+    }
+
+    /// What tells how many bytes of memory are in use, for the memory throttle. Asked once per interval while the
+    /// throttle is on; must not block. Default: what the process and its cgroup use, as
+    /// [`mem::pressure`](crate::mem::pressure) reads it.
+    pub fn memory_probe(mut self, used: impl Fn() -> u64 + Send + Sync + 'static) -> Builder {
+        self.memory_probe = Some(Box::new(move || Bytes(used())));
+        self
+    }
+
+    /// Called when throttling has lasted for ten intervals, and after each ten more: gives memory that is free but
+    /// kept by the allocator back to the system, as `mi_collect` does. It must not block for long. Default: nothing.
+    pub fn memory_collect(mut self, collect: impl Fn() + Send + Sync + 'static) -> Builder {
+        self.memory_collect = Box::new(collect);
+        self
+    }
+
+    /// A script that is run, as one, before anything else; what it says of groups only if no catalog is found where it is kept. Values beyond this machine are cut in effect, which
     /// SHOW reports, instead of refused. Called again, the scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
             self.init_sql.push_str(";\n");
         }
         self.init_sql.push_str(script);
+        self
+    }
+
+    /// Keeps the catalog in a file: loaded now, saved on each change. It is plain SQL; its folder must exist. Until the
+    /// file exists, `init_sql` says what is in it.
+    pub fn catalog_path(self, path: impl Into<PathBuf>) -> Builder {
+        self.catalog_store(FileStore::new(path))
+    }
+
+    /// Keeps the catalog somewhere else than in a file.
+    pub fn catalog_store(mut self, store: impl CatalogStore + 'static) -> Builder {
+        self.catalog = Some(Arc::new(store));
+        self
+    }
+
+    /// What happens if something in the kept catalog is wrong. Default: [`CatalogMode::Strict`].
+    pub fn catalog_mode(mut self, mode: CatalogMode) -> Builder {
+        self.catalog_mode = mode;
         self
     }
 
@@ -126,46 +197,26 @@ impl Builder {
         self
     }
 
-    /// Called when a task is spawned, before it is queued, on the thread that spawns it; as tokio's runtime builder.
-    /// A later hook replaces an earlier one. What a hook panics with is dropped.
-    pub fn on_task_spawn(
-        mut self,
-        hook: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static,
-    ) -> Builder {
-        self.hooks.spawn = Some(Box::new(hook));
+    /// A poll longer than this is long: it is counted, and while others wait for it, it is charged as it goes on, put
+    /// down in [`Governor::long_polls`], and a spare thread serves the others. 100 µs and more; default: what the
+    /// variable `long_poll_threshold_ms` says, which changes it at run time.
+    pub fn long_poll_threshold(mut self, threshold: Duration) -> Builder {
+        self.long_poll = Some(threshold);
         self
     }
 
-    /// Called right before each poll of a task, by the worker that polls it.
-    pub fn on_before_task_poll(
-        mut self,
-        hook: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static,
-    ) -> Builder {
-        self.hooks.before_poll = Some(Box::new(hook));
-        self
-    }
-
-    /// Called right after each poll of a task, the last one included.
-    pub fn on_after_task_poll(
-        mut self,
-        hook: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static,
-    ) -> Builder {
-        self.hooks.after_poll = Some(Box::new(hook));
-        self
-    }
-
-    /// Called when a task has ended, however it did: its future is dropped and its handle is ready.
-    pub fn on_task_terminate(
-        mut self,
-        hook: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static,
-    ) -> Builder {
-        self.hooks.terminate = Some(Box::new(hook));
+    /// How many threads may serve the other groups at once while workers are stuck in long polls; 0: none, a group
+    /// is felt by the others for as long as its longest poll. They are started when needed and end after some seconds
+    /// without work. Default: as many as workers on a multi-thread runtime, 0 on a current-thread one, where one
+    /// thread and a clock that can be paused are what was asked for.
+    pub fn spares(mut self, spares: usize) -> Builder {
+        self.spares = Some(spares);
         self
     }
 
     /// Whether each worker of [`Host::Owned`] keeps to one CPU, in turn of those that the process may use. Default:
     /// no, the system places them. Worth it where nothing else runs on the machine; elsewhere a worker waits for
-    /// its CPU while others are idle. No effect where the system cannot, and none on [`Host::Attached`].
+    /// its CPU while others are idle. Threads that a task starts itself inherit its CPU. No effect where the system cannot, and none on [`Host::Attached`].
     pub fn pin_workers(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
@@ -175,7 +226,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
+    /// [`Error::Catalog`] if the kept catalog cannot be opened; [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
     /// what [`Host::Owned`] needs, [`Error::Invalid`] for a value out of range, [`Error::Sql`] if the script is
     /// refused: nothing is started then.
     pub fn build(self) -> Result<Governor, Error> {
@@ -195,7 +246,26 @@ impl Builder {
                 allowed: "1 to 4096",
             });
         }
-        let memory_limit = self.memory_limit.map_or_else(machine::memory, Bytes);
+        if let Some(threshold) = self.long_poll.filter(|least| *least < LEAST_LONG_POLL) {
+            return Err(Error::Invalid {
+                what: "long_poll_threshold",
+                value: format!("{threshold:?}"),
+                allowed: "100 µs and more",
+            });
+        }
+        let scheduled = attached
+            .as_ref()
+            .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
+        let threads = scheduled.unwrap_or(true);
+        let spares = self.spares.unwrap_or(if threads { workers } else { 0 });
+        if spares > MAX_WORKERS {
+            return Err(Error::Invalid {
+                what: "spares",
+                value: spares.to_string(),
+                allowed: "0 to 4096",
+            });
+        }
+        let memory_limit = self.memory_limit.map_or_else(pressure::available, Bytes);
         if memory_limit.0 == 0 {
             return Err(Error::Invalid {
                 what: "memory_limit",
@@ -203,43 +273,122 @@ impl Builder {
                 allowed: "1 byte and more",
             });
         }
-        let catalog = Catalog::new(Machine {
+        let machine = Machine {
             workers,
             memory_limit,
+        };
+        let (catalog, found) = match self.catalog {
+            None => (Catalog::new(machine), false),
+            Some(store) => {
+                let opened = Catalog::open(machine, store, self.catalog_mode)?;
+                (opened.catalog, opened.found)
+            }
+        };
+        let mut settings = self.settings;
+        settings.check()?;
+        run_init_sql(&self.init_sql, (!found).then_some(&catalog), &mut settings)?;
+        if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
+            && attached
+                .as_ref()
+                .is_some_and(|runtime| !throttle::has_timers(runtime))
+        {
+            return Err(Error::Invalid {
+                what: "query_scheduler_name",
+                value: settings.query_scheduler_name.to_string(),
+                allowed: "MemoryThrottledFCFS on runtimes with timers (enable_time) only",
+            });
+        }
+        let memory_probe = self.memory_probe.unwrap_or_else(|| {
+            let probe = pressure::Probe::new(memory_limit, pressure::Tracked::default);
+            Box::new(move || probe.read().used())
         });
-        let statements = sql::parse_within(&self.init_sql, sql::Caps::NONE)?;
-        catalog.apply_all(&statements, Origin::File)?;
 
-        let scheduled = attached
-            .as_ref()
-            .map(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
-        let (core, workers) = Core::new(Config {
+        let memory = OwnerHandle::open_governor();
+        memory.set_limit(Some(memory_limit.0));
+        memory.set_overrun(overrun::choose(
+            self.overrun,
+            &catalog,
+            memory_limit,
+            threads,
+        )?);
+        let variable = Duration::from_millis(settings.long_poll_threshold_ms);
+        let long_poll = self.long_poll.unwrap_or(variable);
+        let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
+        let (core, crew) = Core::new(Config {
             workers,
             policy: self.policy,
             quantum: QUANTUM,
-            long_poll: LONG_POLL,
+            long_poll,
             clock: self.clock,
             displace: scheduled.unwrap_or(false),
             record: self.record,
             hooks: (!self.hooks.are_none()).then(|| Arc::new(self.hooks)),
-            watchdog: scheduled.unwrap_or(true),
+            watchdog: threads || spares > 0,
+            spares,
+            hands_over: attached.is_some(),
+            memory,
+            shortage: KillReason::shortage,
+            park: match scheduled {
+                Some(true) => Some(host::park_attached),
+                Some(false) => None,
+                None => Some(host::park_owned),
+            },
         });
         let abandoned = KillReason::Shutdown.into_cause();
         let driven = match attached {
-            Some(runtime) => host::attach(runtime, workers, &abandoned),
-            None => host::own(&core, workers, self.pinned, &abandoned)
+            Some(runtime) => host::attach(runtime, crew, &abandoned),
+            None => host::own(&core, crew, self.pinned, &abandoned)
                 .map_err(|error| Error::Host(Arc::new(error)))?,
         };
-        Ok(Governor::start(catalog, core, driven, self.allow_override))
+        core.stand_in_on(driven.1.runtime());
+        Ok(Governor::start(Parts {
+            catalog,
+            core,
+            driven,
+            allow_override: self.allow_override,
+            settings,
+            memory_limit,
+            memory_probe,
+            collect: self.memory_collect,
+        }))
     }
+}
+
+/// Runs the script as one: what is about groups, if there is no catalog yet, and what is about variables.
+fn run_init_sql(
+    script: &str,
+    catalog: Option<&Catalog>,
+    settings: &mut Settings,
+) -> Result<(), SqlError> {
+    let statements = sql::parse_within(script, sql::Caps::NONE)?;
+    let (mut about_groups, mut numbers) = (Vec::new(), Vec::new());
+    for (number, statement) in (1..).zip(statements) {
+        if let Statement::SetGlobal(set) = &statement {
+            variables::assign(settings, set).map_err(|error| error.at_statement(number, 0))?;
+        } else {
+            about_groups.push(statement);
+            numbers.push(number);
+        }
+    }
+    let Some(catalog) = catalog else {
+        return Ok(());
+    };
+    let number = |nth: usize| numbers.get(nth.wrapping_sub(1)).copied().unwrap_or(nth);
+    catalog
+        .apply_all(&about_groups, Origin::File)
+        .map_err(|error| {
+            let number = number(error.statement);
+            error.at_statement(number, 0)
+        })?;
+    Ok(())
 }
 
 /// More workers than any machine has cores: a larger number is a mistake.
 const MAX_WORKERS: usize = 4096;
 /// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
 const QUANTUM: Nanos = Nanos::from_micros(100);
-/// A poll longer than this is counted as long.
-const LONG_POLL: Nanos = Nanos::from_millis(5);
+/// The watchdog looks at half of a long poll; more often would cost more than it saves.
+const LEAST_LONG_POLL: Duration = Duration::from_micros(100);
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

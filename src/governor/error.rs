@@ -3,6 +3,8 @@
 //! Plain values; any thread.
 
 use crate::admission::AdmissionError;
+use crate::catalog::OpenError;
+use crate::settings::SettingsError;
 use crate::sql::SqlError;
 use std::sync::Arc;
 
@@ -18,12 +20,16 @@ pub enum Error {
     Admission(#[from] AdmissionError),
     /// `Host::Attached` was built outside of a tokio runtime.
     #[error(
-        "no tokio runtime: build the governor inside one (for instance in `#[tokio::main]`), or enter its handle first"
+        "no tokio runtime: build the governor inside one (for instance in `#[tokio::main]`), enter its handle first, \
+         or give it threads of its own with `Host::Owned`"
     )]
     NoRuntime,
     /// `Host::Owned` could not be set up: the system refused a thread, or what a runtime's I/O needs.
     #[error("the governor's own threads could not be started: {0}")]
     Host(Arc<std::io::Error>),
+    /// The catalog that is kept on disk, or elsewhere, could not be opened.
+    #[error("the catalog could not be opened: {0}")]
+    Catalog(#[from] OpenError),
     /// A second governor was to become the process's default.
     #[error(
         "a governor is installed already, and there is one default per process; \
@@ -38,6 +44,9 @@ pub enum Error {
         /// A name that exists and looks like it.
         similar: Option<String>,
     },
+    /// Settings were refused.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// A builder's value is out of range.
     #[error("{what} is {value}; allowed: {allowed}")]
     Invalid {

@@ -44,6 +44,12 @@ impl Governor {
         if let Statement::ShowUsage(name) = statement {
             return self.show_usage(name.as_ref());
         }
+        if let Statement::SetGlobal(set) = statement {
+            return self.set_global(set);
+        }
+        if let Statement::ShowVariables(pattern) = statement {
+            return Ok(self.show_variables(pattern.as_ref()));
+        }
         if let Statement::Select(select) = statement {
             return self.select(select);
         }
@@ -72,5 +78,11 @@ impl Governor {
             gone.extend(dropped);
         }
         self.sweep();
+    }
+
+    /// What of the kept catalog was left out at the start, in
+    /// [`CatalogMode::Lenient`](crate::catalog::CatalogMode::Lenient): each with its place in the file.
+    pub fn catalog_damage(&self) -> &[sql::SqlError] {
+        self.inner.catalog.damaged()
     }
 }

@@ -26,13 +26,15 @@ impl GroupHandle {
         self.entry.id
     }
 
-    /// The CPU time and the polls of all its queries and tasks since it was created. The other fields, which are
+    /// The CPU time, the polls and the memory of all its queries and tasks since it was created. The other fields, which are
     /// kept per query, are zero; [`stats`](GroupHandle::stats) has histograms of its polls.
     pub fn usage(&self) -> Usage {
         let usage = self.entry.group.usage();
         Usage {
             cpu: usage.cpu_poll.plus(usage.cpu_drop).into(),
             polls: usage.polls,
+            memory: self.entry.group.memory().used(),
+            memory_peak: self.entry.group.memory().peak(),
             ..Usage::default()
         }
     }

@@ -1,9 +1,7 @@
-//! What this machine has: the defaults of `workers` and `memory_limit`.
+//! What this machine has: the default of `workers`, and the process's CPU time.
 //!
 //! Mechanism: reads the runtime's and the kernel's figures, once, on the thread that builds the governor.
 
-use crate::unit::Bytes;
-use std::fs;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// The runtime's workers: one on a current-thread runtime.
@@ -17,23 +15,6 @@ pub(super) fn workers(runtime: &Handle) -> usize {
 /// The CPUs that the process may use.
 pub(super) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The least of the cgroup's limit (v2 or v1) and the physical memory.
-pub(super) fn memory() -> Bytes {
-    let physical = {
-        let info = rustix::system::sysinfo();
-        (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)))
-    };
-    let cgroup = [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ]
-    .iter()
-    .filter_map(|path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok())
-    .filter(|&limit| limit > 0)
-    .min();
-    Bytes(cgroup.map_or(physical, |limit| limit.min(physical)))
 }
 
 /// CPU time of the whole process so far.

@@ -13,12 +13,16 @@ mod builder;
 mod error;
 mod execute;
 mod group;
+mod hooks;
 mod machine;
 mod observe;
+mod overrun;
 mod routing;
 mod set;
 mod shutdown;
 mod spawn;
+mod throttle;
+mod variables;
 mod views;
 
 pub use build_task::Builder as TaskBuilder;
@@ -36,7 +40,8 @@ use crate::exec::join::JoinHandle;
 use crate::exec::task;
 use crate::query::{KillReason, Query, WeakQuery};
 use crate::sched::trace::Trace;
-use crate::unit::QueryId;
+use crate::settings::Settings;
+use crate::unit::{Bytes, QueryId};
 use arc_swap::ArcSwap;
 use builder::AllowOverride;
 use parking_lot::Mutex;
@@ -47,6 +52,8 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use throttle::{Collect, MemoryProbe};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// One instance of the system in a process: catalog, classifier, admission, executor, accounts.
@@ -91,6 +98,24 @@ struct Inner {
     unclassified: AtomicU64,
     apply_errors: AtomicU64,
     allow_override: AllowOverride,
+    settings: Mutex<Settings>,
+    memory_limit: Bytes,
+    memory_probe: MemoryProbe,
+    collect: Collect,
+    /// The throttle's rules have changed.
+    throttle_changed: Arc<Notify>,
+}
+
+/// What a governor is started with.
+struct Parts {
+    catalog: Catalog,
+    core: Arc<Core>,
+    driven: (Crew, Entrance),
+    allow_override: AllowOverride,
+    settings: Settings,
+    memory_limit: Bytes,
+    memory_probe: MemoryProbe,
+    collect: Collect,
 }
 
 impl Governor {
@@ -99,34 +124,41 @@ impl Governor {
         Builder::default()
     }
 
-    fn start(
-        catalog: Catalog,
-        core: Arc<Core>,
-        (crew, entrance): (Crew, Entrance),
-        allow_override: AllowOverride,
-    ) -> Governor {
-        let gate = Gate::new();
+    fn start(parts: Parts) -> Governor {
+        let (catalog, core) = (parts.catalog, parts.core);
+        let (crew, entrance) = parts.driven;
+        let gate = Gate::with_timers_of(entrance.runtime().clone());
         let routing = Routing::new(catalog.snapshot(), &core, &gate, None);
-        let inner = Arc::new(Inner {
-            catalog,
-            translating: Mutex::new(()),
-            routing: ArcSwap::from_pointee(routing),
-            gate,
-            core,
-            crew: tokio::sync::Mutex::new(crew),
-            entrance,
-            background: Mutex::default(),
-            queries: Mutex::default(),
-            dropped: Mutex::default(),
-            past_cpu: AtomicU64::new(0),
-            unmanaged_cpu: AtomicU64::new(0),
-            unclassified: AtomicU64::new(0),
-            apply_errors: AtomicU64::new(0),
-            allow_override,
-        });
+        let governor = Governor {
+            inner: Arc::new(Inner {
+                catalog,
+                translating: Mutex::new(()),
+                routing: ArcSwap::from_pointee(routing),
+                gate,
+                core,
+                crew: tokio::sync::Mutex::new(crew),
+                entrance,
+                background: Mutex::default(),
+                queries: Mutex::default(),
+                dropped: Mutex::default(),
+                past_cpu: AtomicU64::new(0),
+                unmanaged_cpu: AtomicU64::new(0),
+                unclassified: AtomicU64::new(0),
+                apply_errors: AtomicU64::new(0),
+                allow_override: parts.allow_override,
+                settings: Mutex::new(parts.settings),
+                memory_limit: parts.memory_limit,
+                memory_probe: parts.memory_probe,
+                collect: parts.collect,
+                throttle_changed: Arc::default(),
+            }),
+        };
+        let inner = &governor.inner;
         let owner: Arc<dyn Any + Send + Sync> = inner.clone();
         inner.core.belongs_to(Arc::downgrade(&owner));
-        Governor { inner }
+        inner.govern(&inner.settings.lock());
+        governor.in_background(throttle::beat);
+        governor
     }
 
     /// Spawns a task in a group by its name, without admission and outside of any query.

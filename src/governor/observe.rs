@@ -5,10 +5,11 @@
 
 use super::routing::Entry;
 use super::{Governor, machine};
-use crate::admission::GroupAdmission;
+use crate::admission::{Counts, GovernorAdmission, GroupAdmission};
+use crate::exec::blame::LongPoll;
 use crate::exec::stats::GroupUsage;
 use crate::metrics::snapshot::{
-    AdmissionOutcome, AdmissionReason, GroupRow, QueryOutcomes, Snapshot, unmanaged,
+    AdmissionOutcome, AdmissionReason, GroupRow, Queries, QueryOutcomes, Snapshot, unmanaged,
 };
 use crate::metrics::text;
 use crate::query::Outcome;
@@ -42,11 +43,19 @@ impl Governor {
         Snapshot {
             groups,
             workers: inner.core.worker_usage(),
+            spares: inner.core.spare_usage(),
             unclassified: inner.unclassified.load(Relaxed),
+            queries: queries(inner.gate.governor()),
             unmanaged_cpu,
             catalog_version: inner.routing.load().snapshot.version(),
             catalog_apply_errors: inner.apply_errors.load(Relaxed),
         }
+    }
+
+    /// Polls longer than the threshold that others had to wait for, the newest first: the last 256, those that go on
+    /// included. Whose they were, where the task was spawned, how long they took, who waited.
+    pub fn long_polls(&self) -> Vec<LongPoll> {
+        self.inner.core.long_polls()
     }
 
     /// One row per group, and what is in none of them any more. Nothing moves from one group to another
@@ -63,6 +72,7 @@ impl Governor {
         let early = admission.into_values().map(|a| GroupRow {
             name: a.name.to_string(),
             admission: counts(&a),
+            admission_wait: a.waits,
             ..GroupRow::default()
         });
         rows.extend(early.filter(|row| !row.admission.is_empty()));
@@ -147,12 +157,41 @@ fn at_rest(mut row: GroupRow) -> GroupRow {
     row
 }
 
+fn queries(a: GovernorAdmission) -> Queries {
+    Queries {
+        num_runner_threads: a.runner_threads,
+        running: a.running,
+        max_allowed: a.max_allowed,
+        throttling_for: a.throttling_for,
+        throttling_total: a.throttling_total,
+        collections: a.collections,
+    }
+}
+
 fn counts(a: &GroupAdmission) -> BTreeMap<(AdmissionOutcome, AdmissionReason), u64> {
     use {AdmissionOutcome as O, AdmissionReason as R};
+    let Counts {
+        admitted,
+        waited,
+        nested,
+        rejected,
+        timed_out,
+        cancelled,
+        ..
+    } = a.counts;
+    let at_once = (admitted + nested).saturating_sub(waited.place + waited.throttle);
     let counts = [
-        ((O::Admitted, R::None), a.admitted + a.nested),
-        ((O::Rejected, R::Concurrency), a.rejected.concurrency),
-        ((O::Rejected, R::Shutdown), a.rejected.shutdown),
+        ((O::Admitted, R::None), at_once),
+        ((O::Admitted, R::Queue), waited.place),
+        ((O::Admitted, R::Throttle), waited.throttle),
+        ((O::Rejected, R::Concurrency), rejected.concurrency),
+        ((O::Rejected, R::Queue), rejected.queue),
+        ((O::Rejected, R::Throttle), rejected.throttle),
+        ((O::Rejected, R::Shutdown), rejected.shutdown),
+        ((O::TimedOut, R::Queue), timed_out.place),
+        ((O::TimedOut, R::Throttle), timed_out.throttle),
+        ((O::Cancelled, R::Queue), cancelled.place),
+        ((O::Cancelled, R::Throttle), cancelled.throttle),
     ];
     counts.into_iter().filter(|&(_, count)| count > 0).collect()
 }
@@ -162,7 +201,7 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
         name: entry.name.to_string(),
         usage: entry.group.usage(),
         queries_running: admission.map_or(0, |a| a.running),
-        queries_queued: 0,
+        queries_queued: admission.map_or(0, |a| a.queued),
         queries_ended: QueryOutcomes {
             completed: entry.outcome(Outcome::Completed),
             failed: entry.outcome(Outcome::Failed),
@@ -170,6 +209,7 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
             cancelled: entry.outcome(Outcome::Cancelled),
         },
         admission: admission.map(counts).unwrap_or_default(),
+        admission_wait: admission.map(|a| a.waits).unwrap_or_default(),
         classified: entry.classified.load(Relaxed),
     };
     row.add(&entry.heritage.lock());

@@ -4,7 +4,7 @@
 //! a whole; an [`Entry`] lives as long as its group and is changed in place, so that an ALTER keeps vruntime,
 //! counters and running queries.
 
-use crate::admission::Gate;
+use crate::admission::{Gate, GroupLimits};
 use crate::catalog::{GroupSpec, GroupType, Snapshot};
 use crate::classify::{Index, Input};
 use crate::exec::account::Account;
@@ -36,7 +36,7 @@ impl Entry {
     fn new(spec: &GroupSpec, core: &Arc<Core>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
         group.set_limits(limits(spec));
-        Arc::new(Entry {
+        let entry = Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
@@ -44,7 +44,17 @@ impl Entry {
             classified: AtomicU64::new(0),
             outcomes: Default::default(),
             heritage: Mutex::default(),
-        })
+        });
+        entry.limit_memory(spec);
+        entry
+    }
+
+    /// A group that may have everything has the governor's limit, not one of its own.
+    fn limit_memory(&self, spec: &GroupSpec) {
+        let limit = spec.mem_limit().0;
+        let memory = self.group.memory();
+        let all = memory.above().and_then(|governor| governor.limit());
+        memory.set_limit(Some(limit).filter(|&limit| all.is_none_or(|all| limit < all)));
     }
 
     pub(super) fn has_tasks(&self) -> bool {
@@ -90,11 +100,12 @@ impl Routing {
         let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
             Some(entry) => {
                 entry.group.set_limits(limits(spec));
-                gate.set_limit(spec.id, spec.concurrency_limit());
+                entry.limit_memory(spec);
+                gate.set_limits(spec.id, admission(spec));
                 entry.clone()
             }
             None => {
-                gate.register(spec.id, &spec.name, spec.concurrency_limit());
+                gate.register(spec.id, &spec.name, admission(spec));
                 Entry::new(spec, core)
             }
         };
@@ -152,5 +163,14 @@ impl Routing {
             .filter(|entry| !next.by_id.contains_key(&entry.id))
             .cloned()
             .collect()
+    }
+}
+
+/// The part of a group that is about who may run and who may wait.
+fn admission(spec: &GroupSpec) -> GroupLimits {
+    GroupLimits {
+        concurrency_limit: spec.concurrency_limit(),
+        max_queued_queries: spec.max_queued_queries(),
+        queue_timeout: spec.queue_timeout(),
     }
 }

@@ -9,6 +9,7 @@ use crate::exec::blocking;
 use crate::exec::context::{self, Entered};
 use crate::exec::join::JoinHandle;
 use crate::exec::task::{self, Current, Lease, Origin};
+use crate::query::Query;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +28,7 @@ where
     F::Output: Send + 'static,
 {
     let around = surroundings();
-    task::spawn_as(Origin::here(), around.account, around.lease, future)
+    task::spawn(&around.account, around.lease, future)
 }
 
 /// Runs a closure that may block, as `tokio::task::spawn_blocking`, on the blocking pool of the runtime under the
@@ -126,5 +127,29 @@ impl Governor {
 
     fn default_account(&self) -> Arc<Account> {
         self.inner.routing.load().default().loose.clone()
+    }
+}
+
+impl Query {
+    /// Runs a closure that may block in this query; see [`task::spawn_blocking`](crate::task::spawn_blocking).
+    ///
+    /// # Panics
+    ///
+    /// If the runtime's pool can start no thread, as tokio does.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, closure: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.spawn_blocking_as(Origin::here(), closure)
+    }
+
+    pub(super) fn spawn_blocking_as<F, R>(&self, origin: Origin, closure: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        blocking::spawn(origin, self.account(), Some(self.lease()), closure)
     }
 }

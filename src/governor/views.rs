@@ -14,9 +14,12 @@ use crate::view::{select, tables};
 /// A system view: its name, and what fills it.
 type View = (&'static str, fn(&Governor) -> Relation);
 
-const VIEWS: [View; 6] = [
+const VIEWS: [View; 7] = [
     ("admission", |governor| {
         tables::admission(refs(&governor.usage_rows(None)))
+    }),
+    ("catalog_history", |governor| {
+        tables::catalog_history(&governor.inner.catalog.history())
     }),
     ("classifiers", |governor| {
         tables::classifiers(&governor.inner.routing.load().snapshot)

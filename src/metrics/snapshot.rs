@@ -3,7 +3,8 @@
 //! Pure. The governor fills it from the counters of the stages whenever somebody asks; nothing here is
 //! touched on spawn or poll. All counters are totals since the process began.
 
-use crate::exec::stats::{GroupUsage, TimeHistogram, WorkerUsage};
+use crate::admission::waits::Waits;
+use crate::exec::stats::{GroupUsage, SpareUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 
@@ -14,14 +15,35 @@ pub struct Snapshot {
     pub groups: Vec<GroupRow>,
     /// One entry per worker, in the workers' order.
     pub workers: Vec<WorkerUsage>,
+    /// The threads that stand in for workers in long polls.
+    pub spares: SpareUsage,
     /// Requests that matched no classifier.
     pub unclassified: u64,
+    /// Queries over all groups, and how many there may be.
+    pub queries: Queries,
     /// CPU time that nobody was charged for; see [`unmanaged`].
     pub unmanaged_cpu: Nanos,
     /// Version of the catalog in force.
     pub catalog_version: u64,
     /// Statements that the catalog refused.
     pub catalog_apply_errors: u64,
+}
+
+/// Queries over all groups: StarTree's six gauges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queries {
+    /// How many may run at once while memory is not short; none = no limit.
+    pub num_runner_threads: Option<u64>,
+    /// How many run.
+    pub running: u64,
+    /// How many may run at once now; none = no limit.
+    pub max_allowed: Option<u64>,
+    /// For how long admission has been throttled; zero if it is not.
+    pub throttling_for: Nanos,
+    /// Time spent throttling so far.
+    pub throttling_total: Nanos,
+    /// Collections that lasting throttling asked for so far.
+    pub collections: u64,
 }
 
 /// One group's numbers.
@@ -39,6 +61,8 @@ pub struct GroupRow {
     pub queries_ended: QueryOutcomes,
     /// Requests for a slot. An absent pair is not shown, so that impossible ones make no series.
     pub admission: BTreeMap<(AdmissionOutcome, AdmissionReason), u64>,
+    /// How long those waited that got one.
+    pub admission_wait: Waits,
     /// Requests that a classifier, or the name itself, brought here.
     pub classified: u64,
 }
@@ -74,7 +98,7 @@ pub enum AdmissionOutcome {
 pub enum AdmissionReason {
     /// Nothing.
     None,
-    /// The group's `concurrency_limit`, with no waiting place configured.
+    /// The group's `concurrency_limit` or the governor's, without waiting.
     Concurrency,
     /// The group's queue was full, or it was waited in.
     Queue,
@@ -149,6 +173,7 @@ impl GroupRow {
         for (pair, count) in &other.admission {
             *self.admission.entry(*pair).or_default() += count;
         }
+        self.admission_wait.add(&other.admission_wait);
         self.classified += other.classified;
     }
 }

@@ -4,7 +4,8 @@
 //! series is left out. Each family is contiguous and no series occurs twice: rows of one name were added up.
 
 use super::names::{self, Metric};
-use super::snapshot::{GroupRow, Snapshot};
+use super::snapshot::{GroupRow, Queries, Snapshot};
+use crate::admission::waits::WAIT_BOUNDS;
 use crate::exec::stats::{TIME_BOUNDS, TimeHistogram};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
@@ -26,7 +27,14 @@ pub fn render(snapshot: &Snapshot) -> String {
     groups(&mut page, &snapshot.by_name());
     page.family(&names::UNCLASSIFIED)
         .line(&[], snapshot.unclassified);
+    queries(&mut page, &snapshot.queries);
     workers(&mut page, snapshot);
+    page.family(&names::SPARES)
+        .line(&[], snapshot.spares.serving);
+    page.family(&names::SPARES_STARTED)
+        .line(&[], snapshot.spares.started);
+    page.family(&names::OVERRUNS)
+        .line(&[], snapshot.spares.late_polls);
     page.family(&names::UNMANAGED_CPU)
         .line(&[], Seconds(snapshot.unmanaged_cpu));
     page.family(&names::CATALOG_VERSION)
@@ -91,7 +99,29 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
             family.line(&[name, outcome.label(), reason.label()], count);
         }
     }
+    let mut family = page.family(&names::GROUP_ADMISSION_WAIT);
+    for (name, row) in rows {
+        let waits = &row.admission_wait;
+        family.histogram(name, &WAIT_BOUNDS, &waits.buckets, waits.sum);
+    }
     each(page, &names::GROUP_CLASSIFIED, rows, |row| row.classified);
+}
+
+fn queries(page: &mut Page, queries: &Queries) {
+    let bound = |limit: Option<u64>| limit.map_or("+Inf".to_owned(), |limit| limit.to_string());
+    let ms = |time: Nanos| time.0 / 1_000_000;
+    page.family(&names::QUERY_NUM_RUNNER_THREADS)
+        .line(&[], bound(queries.num_runner_threads));
+    page.family(&names::QUERY_RUNNING)
+        .line(&[], queries.running);
+    page.family(&names::QUERY_MAX_ALLOWED)
+        .line(&[], bound(queries.max_allowed));
+    page.family(&names::QUERY_THROTTLING_SINCE)
+        .line(&[], ms(queries.throttling_for));
+    page.family(&names::QUERY_THROTTLING_TOTAL)
+        .line(&[], ms(queries.throttling_total));
+    page.family(&names::QUERY_THROTTLING_GC)
+        .line(&[], queries.collections);
 }
 
 fn workers(page: &mut Page, snapshot: &Snapshot) {
@@ -142,7 +172,8 @@ fn histograms(
 ) {
     let mut family = page.family(metric);
     for (name, row) in rows {
-        family.histogram(name, of(row));
+        let times = of(row);
+        family.histogram(name, &TIME_BOUNDS, &times.buckets, times.sum);
     }
 }
 
@@ -174,10 +205,10 @@ impl Family<'_> {
         self.sample("", names.zip(labels.iter().copied()), value);
     }
 
-    fn histogram(&mut self, group: &str, histogram: &TimeHistogram) {
+    fn histogram(&mut self, group: &str, bounds: &[Nanos], buckets: &[u64], sum: Nanos) {
         let mut count = 0;
-        let bounds = TIME_BOUNDS.iter().map(|bound| Seconds(*bound).to_string());
-        for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(histogram.buckets) {
+        let bounds = bounds.iter().map(|bound| Seconds(*bound).to_string());
+        for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
             count += bucket;
             self.sample(
                 "_bucket",
@@ -185,11 +216,7 @@ impl Family<'_> {
                 count,
             );
         }
-        self.sample(
-            "_sum",
-            [("group", group)].into_iter(),
-            Seconds(histogram.sum),
-        );
+        self.sample("_sum", [("group", group)].into_iter(), Seconds(sum));
         self.sample("_count", [("group", group)].into_iter(), count);
     }
 

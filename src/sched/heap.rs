@@ -41,20 +41,29 @@ impl IndexedHeap {
     /// The least key among the members that `wanted` accepts. Looks below a member only if that one is
     /// refused, so it costs as much as there are refused ones before it.
     pub(super) fn least_where(&self, wanted: impl Fn(u32) -> bool) -> Option<u64> {
+        self.first_item_where(wanted).map(|(key, _)| key)
+    }
+
+    /// The first of the members that `wanted` accepts; at the same cost.
+    pub(super) fn first_where(&self, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+        self.first_item_where(wanted).map(|(_, member)| member)
+    }
+
+    fn first_item_where(&self, wanted: impl Fn(u32) -> bool) -> Option<(u64, u32)> {
         let mut least = None;
         self.search(0, &wanted, &mut least);
         least
     }
 
-    fn search(&self, i: usize, wanted: &impl Fn(u32) -> bool, least: &mut Option<u64>) {
-        let Some(&(key, member)) = self.items.get(i) else {
+    fn search(&self, i: usize, wanted: &impl Fn(u32) -> bool, least: &mut Option<(u64, u32)>) {
+        let Some(&item) = self.items.get(i) else {
             return;
         };
-        if least.is_some_and(|l| l <= key) {
+        if least.is_some_and(|least| least <= item) {
             return;
         }
-        if wanted(member) {
-            *least = Some(key);
+        if wanted(item.1) {
+            *least = Some(item);
             return;
         }
         for child in ARITY * i + 1..=ARITY * i + ARITY {
@@ -163,6 +172,8 @@ mod tests {
                 prop_assert_eq!(heap.len(), model.len());
                 let odd = model.iter().filter(|(m, _)| **m % 2 == 1).map(|(_, k)| *k).min();
                 prop_assert_eq!(heap.least_where(|m| m % 2 == 1), odd);
+                let first = model.iter().filter(|(m, _)| **m % 2 == 1).map(|(&m, &k)| (k, m)).min();
+                prop_assert_eq!(heap.first_where(|m| m % 2 == 1), first.map(|(_, m)| m));
                 prop_assert!((0..40).all(|m| heap.contains(m) == model.contains_key(&m)));
             }
         }

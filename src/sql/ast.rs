@@ -34,6 +34,14 @@ pub enum Statement {
     ShowCreateGroup(Spanned<String>),
     /// `SHOW USAGE RESOURCE GROUP name`, or with `None` `SHOW USAGE RESOURCE GROUPS`.
     ShowUsage(Option<Spanned<String>>),
+    /// `SET GLOBAL variable = value`
+    SetGlobal(Assignment),
+    /// `SHOW VARIABLES [LIKE 'pattern']`
+    ShowVariables(Option<Spanned<String>>),
+    /// `SHOW CATALOG HISTORY`
+    ShowHistory,
+    /// `ROLLBACK CATALOG TO VERSION n`
+    Rollback(Spanned<u64>),
     /// `SELECT .. FROM view ..`
     Select(Box<Select>),
 }
@@ -144,7 +152,7 @@ pub enum Test {
     In(Vec<Spanned<String>>),
 }
 
-/// `'key'='value'`
+/// `'key'='value'`, or `key = value` of SET
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// In lower case; perhaps none that exists.
@@ -165,7 +173,12 @@ impl Statement {
                 ..
             })
             | Statement::ShowCreateGroup(name) => Some(name),
-            Statement::ShowGroups(_) | Statement::Select(_) => None,
+            Statement::ShowGroups(_)
+            | Statement::SetGlobal(_)
+            | Statement::ShowVariables(_)
+            | Statement::Select(_)
+            | Statement::ShowHistory
+            | Statement::Rollback(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
         }
     }
@@ -176,9 +189,13 @@ impl Statement {
             Statement::CreateGroup(_) => "CREATE RESOURCE GROUP",
             Statement::AlterGroup(_) => "ALTER RESOURCE GROUP",
             Statement::DropGroup(_) => "DROP RESOURCE GROUP",
-            Statement::ShowGroups(_) | Statement::ShowCreateGroup(_) | Statement::ShowUsage(_) => {
-                "SHOW"
-            }
+            Statement::SetGlobal(_) => "SET",
+            Statement::ShowGroups(_)
+            | Statement::ShowCreateGroup(_)
+            | Statement::ShowUsage(_)
+            | Statement::ShowVariables(_) => "SHOW",
+            Statement::ShowHistory => "SHOW",
+            Statement::Rollback(_) => "ROLLBACK CATALOG",
             Statement::Select(_) => "SELECT",
         }
     }

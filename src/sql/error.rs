@@ -119,6 +119,12 @@ pub enum SqlErrorKind {
         /// The key.
         key: String,
     },
+    /// A variable that does not exist.
+    #[error("unknown variable '{}'", short(name))]
+    UnknownVariable {
+        /// Its name.
+        name: String,
+    },
     /// A classifier's key that does not exist.
     #[error("unknown classifier key '{}'", short(key))]
     UnknownClassifierKey {
@@ -213,6 +219,18 @@ pub enum SqlErrorKind {
         /// The group that names it.
         by: String,
     },
+    /// The change could not be kept where the catalog is stored, and was not made.
+    #[error("the change could not be kept: {what}")]
+    NotKept {
+        /// What the store says.
+        what: String,
+    },
+    /// ROLLBACK to a version that is not kept.
+    #[error("version {version} of the catalog is not kept")]
+    UnknownVersion {
+        /// The version.
+        version: u64,
+    },
     /// A SELECT that cannot be answered.
     #[error(transparent)]
     Select(SelectError),
@@ -240,6 +258,7 @@ impl SqlErrorKind {
             | SqlErrorKind::NotAList { .. } => "42601",
             SqlErrorKind::BadName { .. } => "42602",
             SqlErrorKind::UnknownProperty { .. }
+            | SqlErrorKind::UnknownVariable { .. }
             | SqlErrorKind::UnknownClassifierKey { .. }
             | SqlErrorKind::UnknownGroup { .. }
             | SqlErrorKind::UnknownClassifier { .. } => "42704",
@@ -248,6 +267,8 @@ impl SqlErrorKind {
             SqlErrorKind::Conflict { .. } => "42P17",
             SqlErrorKind::GroupExists { .. } | SqlErrorKind::IdenticalClassifier { .. } => "42710",
             SqlErrorKind::InUse { .. } => "2BP01",
+            SqlErrorKind::NotKept { .. } => "58030",
+            SqlErrorKind::UnknownVersion { .. } => "42704",
             SqlErrorKind::Select(error) => error.sqlstate(),
             SqlErrorKind::Unsupported { .. } => "0A000",
         }
@@ -267,6 +288,7 @@ impl SqlErrorKind {
             SqlErrorKind::NothingToSet => "nothing_to_set",
             SqlErrorKind::Duplicate { .. } => "duplicate",
             SqlErrorKind::UnknownProperty { .. } => "unknown_property",
+            SqlErrorKind::UnknownVariable { .. } => "unknown_variable",
             SqlErrorKind::UnknownClassifierKey { .. } => "unknown_classifier_key",
             SqlErrorKind::NotAList { .. } => "not_a_list",
             SqlErrorKind::BadValue { .. } => "bad_value",
@@ -279,6 +301,8 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownClassifier { .. } => "unknown_classifier",
             SqlErrorKind::IdenticalClassifier { .. } => "identical_classifier",
             SqlErrorKind::InUse { .. } => "in_use",
+            SqlErrorKind::NotKept { .. } => "not_kept",
+            SqlErrorKind::UnknownVersion { .. } => "unknown_version",
             SqlErrorKind::Select(error) => error.code(),
             SqlErrorKind::Unsupported { .. } => "unsupported",
         }

@@ -68,3 +68,24 @@ pub fn parse_within(script: &str, caps: Caps) -> Result<Vec<Statement>, SqlError
         .map(|(i, piece)| parser::statement(piece).map_err(|e| e.at_statement(i + 1, 0)))
         .collect()
 }
+
+/// Reads a script whose statements stand for themselves: where each begins, in characters, its text, and what it is.
+/// What follows a quote or comment that is never closed is one statement that cannot be read.
+pub(crate) fn parse_each(
+    script: &str,
+    caps: Caps,
+) -> Vec<(usize, &str, Result<Statement, SqlError>)> {
+    let (pieces, broken) = scan::split_as_far(script, caps);
+    let mut each: Vec<_> = pieces
+        .iter()
+        .map(|piece| (piece.at.char, piece.text, parser::statement(piece)))
+        .collect();
+    if let Some((at, error)) = broken {
+        each.push((
+            at.char,
+            script.get(at.byte..).unwrap_or_default(),
+            Err(error),
+        ));
+    }
+    each
+}

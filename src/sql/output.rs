@@ -116,6 +116,8 @@ pub enum NoticeKind {
     NotEnforced,
     /// A value is beyond this machine: kept as written, smaller in effect.
     Clamped,
+    /// What was set has no effect while something else is as it is.
+    NoEffect,
     /// There was nothing to do: the group exists already, or does not exist.
     Skipped,
 }

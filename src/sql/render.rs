@@ -72,8 +72,19 @@ impl Display for Statement {
             Statement::ShowUsage(Some(name)) => {
                 write!(f, "SHOW USAGE RESOURCE GROUP {}", Name(name))
             }
+            Statement::ShowHistory => f.write_str("SHOW CATALOG HISTORY"),
+            Statement::Rollback(version) => {
+                write!(f, "ROLLBACK CATALOG TO VERSION {}", version.value)
+            }
             Statement::Select(select) => select.fmt(f),
             Statement::ShowUsage(None) => f.write_str("SHOW USAGE RESOURCE GROUPS"),
+            Statement::SetGlobal(s) => {
+                write!(f, "SET GLOBAL {} = {}", Variable(&s.key), Quoted(&s.value))
+            }
+            Statement::ShowVariables(None) => f.write_str("SHOW VARIABLES"),
+            Statement::ShowVariables(Some(pattern)) => {
+                write!(f, "SHOW VARIABLES LIKE {}", Quoted(pattern))
+            }
         }
     }
 }
@@ -165,6 +176,20 @@ impl Display for Condition {
 impl Display for Assignment {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", Quoted(&self.key), Quoted(&self.value))
+    }
+}
+
+/// A variable's name: bare like the known ones, or quoted.
+struct Variable<'a>(&'a str);
+
+impl Display for Variable<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let bare = |b: u8| b.is_ascii_lowercase() || b == b'_';
+        if !self.0.is_empty() && self.0.bytes().all(bare) {
+            f.write_str(self.0)
+        } else {
+            write!(f, "`{}`", self.0.replace('`', "``"))
+        }
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) fn split(script: &str, caps: Caps) -> Result<Vec<Piece<'_>>, SqlError
     let mut scan = Scan {
         script,
         here: Cursor::START,
+        begun: None,
     };
     let mut pieces = Vec::new();
     let done = scan.pieces(caps, &mut pieces);
@@ -56,14 +57,31 @@ pub(super) fn split(script: &str, caps: Caps) -> Result<Vec<Piece<'_>>, SqlError
     Ok(pieces)
 }
 
+/// As [`split`], and what is left where it fails: from the beginning of the statement that it fails in.
+pub(super) fn split_as_far(
+    script: &str,
+    caps: Caps,
+) -> (Vec<Piece<'_>>, Option<(Cursor, SqlError)>) {
+    let mut scan = Scan {
+        script,
+        here: Cursor::START,
+        begun: None,
+    };
+    let mut pieces = Vec::new();
+    let broken = scan.pieces(caps, &mut pieces).err();
+    let at = scan.begun.unwrap_or(scan.here);
+    (pieces, broken.map(|error| (at, error)))
+}
+
 struct Scan<'a> {
     script: &'a str,
     here: Cursor,
+    /// Where the running statement begins.
+    begun: Option<Cursor>,
 }
 
 impl<'a> Scan<'a> {
     fn pieces(&mut self, caps: Caps, pieces: &mut Vec<Piece<'a>>) -> Result<(), SqlError> {
-        let mut begun: Option<Cursor> = None;
         loop {
             let from = self.here;
             match self.bump()? {
@@ -79,21 +97,21 @@ impl<'a> Scan<'a> {
                     self.past_comment(from)?;
                 }
                 Some(';') => {
-                    if let Some(at) = begun.take() {
+                    if let Some(at) = self.begun.take() {
                         pieces.push(self.piece(at, from, caps)?);
                     }
                 }
                 Some(quote @ ('\'' | '"' | '`')) => {
-                    begun.get_or_insert(from);
+                    self.begun.get_or_insert(from);
                     self.past_quote(quote, from)?;
                 }
                 Some(c) if c.is_whitespace() => {}
                 Some(_) => {
-                    begun.get_or_insert(from);
+                    self.begun.get_or_insert(from);
                 }
             }
         }
-        if let Some(at) = begun {
+        if let Some(at) = self.begun {
             pieces.push(self.piece(at, self.here, caps)?);
         }
         Ok(())

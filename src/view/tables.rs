@@ -4,6 +4,7 @@
 
 use super::relation::{Column, Relation};
 use super::usage;
+use crate::catalog::history::{self, Change};
 use crate::catalog::{Snapshot as Catalog, show};
 use crate::exec::stats::{TimeHistogram, WorkerUsage};
 use crate::metrics::snapshot::{AdmissionOutcome, GroupRow, Snapshot};
@@ -85,6 +86,17 @@ pub fn classifiers(catalog: &Catalog) -> Relation {
             ("text", Type::Text),
         ]),
         rows,
+    }
+}
+
+/// `catalog_history`: one row per version that is kept, the newest first.
+pub fn catalog_history(changes: &[Change]) -> Relation {
+    let kinds = [Type::Int, Type::Text, Type::Int, Type::Text];
+    let columns = history::COLUMNS.into_iter().zip(kinds);
+    Relation {
+        name: "catalog_history",
+        columns: columns.map(|(name, kind)| Column { name, kind }).collect(),
+        rows: changes.iter().map(Change::cells).collect(),
     }
 }
 

@@ -5,10 +5,12 @@
 use super::markdown::{blocks, generated, rows};
 use super::{DOCUMENTS, held, read};
 use quotient::catalog::property::PROPERTIES;
+use quotient::settings::VARIABLES;
 use quotient::{Error, Governor};
 
 fn on_runtime<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .unwrap()
         .block_on(future)
@@ -89,6 +91,24 @@ fn the_table_of_properties_is_the_one_that_statements_are_checked_against() {
     let page = read("docs/sql.md");
     let mut as_it_is = page.clone();
     as_it_is.replace_range(generated(&page, "properties"), &table);
+    held("docs/sql.md", &page, &as_it_is);
+}
+
+#[test]
+fn the_table_of_variables_is_the_one_that_set_global_is_checked_against() {
+    let mut table = String::from(
+        "| variable | key in properties files | default | value | meaning |\n|---|---|---|---|---|\n",
+    );
+    for v in &VARIABLES {
+        let key = v.property.map_or("–".to_owned(), |key| format!("`{key}`"));
+        table += &format!(
+            "| `{}` | {key} | `{}` | {} | {} |\n",
+            v.name, v.default, v.allowed, v.doc
+        );
+    }
+    let page = read("docs/sql.md");
+    let mut as_it_is = page.clone();
+    as_it_is.replace_range(generated(&page, "variables"), &table);
     held("docs/sql.md", &page, &as_it_is);
 }
 

@@ -16,7 +16,7 @@ use super::snapshot::{DEFAULT_GROUP, Snapshot};
 use crate::sql::suggest::closest;
 use crate::sql::{Output, Span, SqlError, SqlErrorKind, Statement};
 use crate::unit::{ClassifierId, GroupId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -180,6 +180,54 @@ impl Draft {
         if old.reserved_cores_written() > 0 {
             self.grant();
         }
+    }
+
+    /// Gives new ids to the groups that `lost` their old ones, and to their classifiers.
+    pub(super) fn renew(&mut self, lost: impl Fn(GroupId) -> bool) {
+        let groups: Vec<_> = self.by_id.values().cloned().collect();
+        for group in groups.iter().filter(|group| lost(group.id)) {
+            let mut spec = GroupSpec::clone(group);
+            self.take(group);
+            spec.id = GroupId(statement::draw(&mut self.next_id));
+            for classifier in &mut spec.classifiers {
+                classifier.id = ClassifierId(statement::draw(&mut self.next_id));
+            }
+            self.put(spec);
+        }
+    }
+
+    /// Gives groups the identities that they had in an earlier life, all below the ids that this draft drew. What two
+    /// of them claim, the first one gets.
+    pub(super) fn identify<'a>(
+        &mut self,
+        earlier: impl Iterator<Item = (&'a str, GroupId, &'a [ClassifierId])>,
+    ) {
+        let mut given = HashSet::new();
+        for (name, id, classifiers) in earlier {
+            let Some(group) = self.by_name.get(name).cloned() else {
+                continue;
+            };
+            let mut spec = GroupSpec::clone(&group);
+            if !spec.is_default() && id >= GroupId::FIRST && given.insert(id.0) {
+                spec.id = id;
+            }
+            let mut free = classifiers.iter().all(|id| !given.contains(&id.0));
+            free &= classifiers.iter().collect::<HashSet<_>>().len() == classifiers.len();
+            if free && classifiers.len() == spec.classifiers.len() {
+                for (classifier, id) in spec.classifiers.iter_mut().zip(classifiers) {
+                    classifier.id = *id;
+                    given.insert(id.0);
+                }
+                spec.classifiers.sort_by_key(|classifier| classifier.id);
+            }
+            self.take(&group);
+            self.put(spec);
+        }
+    }
+
+    /// Ids from `next` on are free.
+    pub(super) fn reserve_ids(&mut self, next: u64) {
+        self.next_id = self.next_id.max(next);
     }
 
     fn unknown(&self, name: &str, span: Span) -> SqlError {

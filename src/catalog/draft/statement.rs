@@ -202,7 +202,7 @@ fn read_all(written: &[Classifier], next_id: &mut u64) -> Result<Vec<ClassifierS
         .collect()
 }
 
-fn draw(next_id: &mut u64) -> u64 {
+pub(super) fn draw(next_id: &mut u64) -> u64 {
     let id = *next_id;
     *next_id = id.saturating_add(1);
     id

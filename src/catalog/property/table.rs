@@ -88,6 +88,7 @@ pub static PROPERTIES: [Property; 19] = [
         default: Some("100%"),
         absent: "100%",
         example: "20%",
+        enforced: true,
         doc: "hard ceiling of memory",
         ..PLAIN
     },
@@ -117,6 +118,7 @@ pub static PROPERTIES: [Property; 19] = [
         allowed: "a whole number; 0 refuses excess queries at once",
         absent: "0",
         example: "100",
+        enforced: true,
         doc: "waiting places once concurrency_limit is reached",
         ..PLAIN
     },
@@ -128,6 +130,7 @@ pub static PROPERTIES: [Property; 19] = [
         default: Some("300s"),
         absent: "300s",
         example: "2m",
+        enforced: true,
         doc: "longest wait, counted from enqueue",
         ..PLAIN
     },

@@ -15,12 +15,13 @@ impl Core {
         if self.ending.begin(cause) {
             // Before any task is woken: one that is woken in vain, because it is ready or running already, is
             // polled once more, and must see this then. Nobody wakes it again.
-            for seat in &self.seats {
+            for seat in self.all_seats() {
                 seat.ending.store(true, SeqCst);
             }
             self.accounts()
                 .iter()
                 .for_each(|account| account.waiting.wake_all());
+            self.groups().iter().for_each(|group| self.excuse(group));
         }
         self.wake_all();
     }

@@ -80,15 +80,41 @@ impl Core {
         self.ask_to_give_way(&mut sched, now);
         self.publish(&sched);
         drop(sched);
-        if let Some(worker) = victim {
-            self.seats[worker].preempt.store(true, Relaxed);
+        if let Some(seat) = victim.and_then(|worker| self.seat(worker)) {
+            seat.preempt.store(true, Relaxed);
         }
+    }
+
+    /// Under the lock: what only has to be dropped passes by the cap, at the group's expense. So does everything
+    /// once all is being ended.
+    pub(in crate::exec) fn see_to_excuse(&self, sched: &mut Sched, group: &Group, now: Nanos) {
+        let (slot, fair) = (group.slot, &mut sched.fair);
+        let before = fair.is_excused(slot);
+        if fair.is_throttled(slot) || before {
+            let excused = self.cancelled().is_some() || group.has_urgent();
+            if excused != before {
+                fair.excuse(slot, excused, now);
+            }
+        }
+        group.mirror(fair);
+    }
+
+    /// As [`Core::see_to_excuse`], when a task was doomed while the group's cap holds it back.
+    pub(in crate::exec) fn excuse(&self, group: &Group) {
+        let now = self.clock().now();
+        let mut sched = self.sched.lock();
+        self.see_to_excuse(&mut sched, group, now);
+        self.publish(&sched);
+        drop(sched);
+        group.call_a_worker();
     }
 
     /// Tells those workers that stand in the way of a reservation.
     pub(in crate::exec) fn ask_to_give_way(&self, sched: &mut Sched, now: Nanos) {
         while let Some(worker) = sched.fair.give_way(now) {
-            self.seats[worker].preempt.store(true, Relaxed);
+            if let Some(seat) = self.seat(worker) {
+                seat.preempt.store(true, Relaxed);
+            }
         }
     }
 

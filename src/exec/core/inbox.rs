@@ -69,6 +69,11 @@ impl Inbox {
         self.stream.load(Relaxed) == stream
     }
 
+    /// The stream that its worker served last.
+    pub(in crate::exec) fn stream(&self) -> u64 {
+        self.stream.load(Relaxed)
+    }
+
     /// Whether it holds tasks of the group with this uid.
     pub(in crate::exec) fn has_of(&self, uid: u64) -> bool {
         self.holds_of() == uid + 1

@@ -7,23 +7,34 @@ mod around;
 mod end;
 mod groups;
 mod inbox;
+mod late;
+mod memory;
 mod report;
 mod seat;
+mod sight;
+mod stuck;
+mod wake;
 
 use around::Around;
 pub(super) use inbox::NOBODY;
+pub(super) use late::Outlook;
 pub(super) use seat::Seat;
+pub(super) use sight::Sight;
+pub(super) use stuck::Marks;
 
 use crate::clock::Clock;
 use crate::exec::account::Account;
 use crate::exec::alarm::Alarm;
-use crate::exec::context;
+use crate::exec::blame::Blames;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
 use crate::exec::hooks::Hooks;
+use crate::exec::join::Cause;
 use crate::exec::sleepers::Sleepers;
+use crate::exec::spares::{Caps, Spares};
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
+use crate::mem::{OwnerHandle, Shortfall};
 use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
@@ -32,7 +43,7 @@ use crate::unit::Nanos;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use slab::Slab;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
 /// How the executor is set up.
@@ -56,7 +67,21 @@ pub struct Config {
     pub watchdog: bool,
     /// Who is told of each task's life; none costs nothing.
     pub hooks: Option<Arc<Hooks>>,
+    /// Whose the memory of all its groups is.
+    pub memory: Arc<OwnerHandle>,
+    /// Why an account is killed that a request for memory has doomed.
+    pub shortage: fn(&Account, Shortfall) -> Cause,
+    /// How a thread is taken out of the host's hands inside a poll that must never go on, if it can be.
+    pub park: Option<fn()>,
+    /// Threads that may stand in for workers in long polls. They, and those that stand in for workers in
+    /// `block_in_place`, need [`Core::stand_in_on`] too.
+    pub spares: usize,
+    /// Whether `tokio::task::block_in_place` is how a worker's thread leaves its runtime.
+    pub hands_over: bool,
 }
+
+/// Workers that are in `block_in_place` at once and have a stand-in: as many as tokio has blocking threads for.
+const ASIDE_MAX: usize = 512;
 
 /// The shared state of one executor.
 pub struct Core {
@@ -72,11 +97,21 @@ pub struct Core {
     ending: Ending,
     watchdog: Arc<Watchdog>,
     around: Around,
+    pub(super) spares: Spares,
+    pub(super) blames: Blames,
+    /// A poll longer than this, in ns, is long.
+    long_poll: AtomicU64,
+    this: Weak<Core>,
     alarm: Alarm,
     /// When the next quota opens; a mirror of what the lock protects.
     next_refill: AtomicU64,
     /// Workers whose host still drives them.
     manned: AtomicUsize,
+    /// Workers whose thread is parked for good, and how many of them have been attended to.
+    pub(super) lost: AtomicUsize,
+    attended: AtomicUsize,
+    /// Queries doomed in the process, as far as they have been looked for.
+    dooms: AtomicU64,
 }
 
 /// What the scheduler's lock protects.
@@ -111,8 +146,17 @@ impl Core {
             let seat = Seat::new(index, ring.stealer(), clock, sleepers, watchdog.clone());
             Arc::new(CachePadded::new(seat))
         };
+        let caps = Caps {
+            spares: config.spares,
+            aside: ASIDE_MAX,
+            lost: workers,
+        };
         let seats = rings.iter().enumerate().map(seat).collect();
-        let core = Arc::new(Core {
+        let core = Arc::new_cyclic(|this| Core {
+            spares: Spares::new(caps),
+            blames: Blames::default(),
+            long_poll: AtomicU64::new(config.long_poll.0),
+            this: this.clone(),
             config: Config { workers, ..config },
             sched: CachePadded::new(Mutex::new(sched)),
             queued_groups: CachePadded::default(),
@@ -126,15 +170,20 @@ impl Core {
             alarm: Alarm::default(),
             next_refill: AtomicU64::new(u64::MAX),
             manned: AtomicUsize::new(workers),
+            lost: AtomicUsize::new(0),
+            attended: AtomicUsize::new(0),
+            dooms: AtomicU64::new(0),
         });
         core.alarm.attach(Arc::downgrade(&core));
-        if core.config.watchdog && workers > 1 {
+        // A single worker has nobody who could help, but for spares; and it can be lost.
+        let helped = workers > 1 || core.config.spares > 0 || core.config.park.is_some();
+        if core.config.watchdog && helped {
             core.watchdog.start(Arc::downgrade(&core));
         }
         let workers = rings
             .into_iter()
             .enumerate()
-            .map(|(i, ring)| Worker::new(core.clone(), i, ring))
+            .map(|(i, ring)| Worker::new(core.clone(), i, core.seats[i].clone(), ring))
             .collect();
         (core, workers)
     }
@@ -157,8 +206,41 @@ impl Core {
         &self.config
     }
 
-    pub(super) fn seat(&self, worker: usize) -> &Arc<CachePadded<Seat>> {
-        &self.seats[worker]
+    /// The seat of a worker, or of one that stands in.
+    pub(super) fn seat(&self, index: usize) -> Option<&Arc<CachePadded<Seat>>> {
+        match index.checked_sub(self.seats.len()) {
+            None => self.seats.get(index),
+            Some(place) => self.spares.bench.get(place),
+        }
+    }
+
+    /// All seats: the workers', then those of the ones that stand in now.
+    pub(super) fn all_seats(&self) -> impl Iterator<Item = &Arc<CachePadded<Seat>>> {
+        self.seats.iter().chain(self.spares.bench.seats())
+    }
+
+    /// One more than the highest index of a seat in use.
+    pub(super) fn seat_count(&self) -> usize {
+        self.seats.len() + self.spares.bench.len()
+    }
+
+    pub(super) fn new_seat(
+        &self,
+        index: usize,
+        ring: &crossbeam_deque::Worker<crate::exec::task::Runnable>,
+    ) -> Seat {
+        let (clock, sleepers) = (self.clock().clone(), self.sleepers.clone());
+        Seat::new(
+            index,
+            ring.stealer(),
+            clock,
+            sleepers,
+            self.watchdog.clone(),
+        )
+    }
+
+    pub(super) fn weak(&self) -> Weak<Core> {
+        self.this.clone()
     }
 
     pub(super) fn list(&self, account: &Arc<Account>) -> usize {
@@ -177,53 +259,6 @@ impl Core {
             .collect()
     }
 
-    /// Wakes a sleeping worker, unless one is on its way already.
-    #[inline]
-    pub(super) fn notify(&self) {
-        if self.sleepers.wanted() {
-            // The worker whose host's thread this is starts at once and finds warm caches.
-            let prefer = self.home_worker(|seat| seat.index);
-            if let Some(worker) = self.sleepers.claim(prefer) {
-                self.wake(worker);
-            }
-        }
-    }
-
-    /// Whether a worker of ours is about to run on this thread anyway.
-    pub(super) fn expects_worker_here(&self) -> bool {
-        self.home_worker(|seat| !seat.is_away()).unwrap_or(false)
-    }
-
-    fn home_worker<R>(&self, f: impl FnOnce(&Seat) -> R) -> Option<R> {
-        let ours = |seat: &Arc<CachePadded<Seat>>| {
-            self.seats
-                .get(seat.index)
-                .is_some_and(|own| Arc::ptr_eq(own, seat))
-                .then(|| f(seat))
-        };
-        context::home(ours).flatten()
-    }
-
-    #[cold]
-    fn wake(&self, worker: usize) {
-        self.seats[worker].rise();
-        // A driver woken from inside a poll of ours lands in tokio's LIFO slot, which no other thread may take
-        // before that poll ends. An empty task displaces it into the queue that they do take from. Woken from
-        // elsewhere it is in the right place already: it runs next on this very thread.
-        if self.config.displace
-            && context::on_worker()
-            && let Ok(handle) = tokio::runtime::Handle::try_current()
-        {
-            drop(handle.spawn(async {}));
-        }
-    }
-
-    fn wake_all(&self) {
-        for worker in self.sleepers.take_all() {
-            self.seats[worker].waker.wake();
-        }
-    }
-
     /// Ends the recording of the level-1 scheduler's calls; none if there was none.
     pub fn take_trace(&self) -> Option<Trace> {
         self.sched.lock().fair.finish()
@@ -231,60 +266,6 @@ impl Core {
 
     pub(super) fn watchdog(&self) -> &Watchdog {
         &self.watchdog
-    }
-
-    /// Whether every worker sleeps.
-    pub(super) fn all_asleep(&self) -> bool {
-        self.sleepers.len() == self.workers()
-    }
-
-    /// Lets the other workers take what waits behind polls that go on and on, or behind a host that is kept busy.
-    /// True if there was something. `marks`: what the last call saw of each worker.
-    pub(super) fn expose_stuck(&self, marks: &mut Vec<Option<u64>>) -> bool {
-        marks.resize(self.workers(), None);
-        let looks = self.seats.iter().zip(marks);
-        let held_up = looks.fold(false, |any, (seat, mark)| seat.is_held_up(mark) || any);
-        let mut found = held_up && self.queued_groups() > 0;
-        if found {
-            // Its thread is kept by a task of the host's own. If it is the searcher, or was relied on to come by
-            // (see `expects_worker_here`), nobody else was woken.
-            self.sleepers.stop_searching();
-            self.notify();
-        }
-        let now = self.clock().now();
-        // Mail that nobody reads is seen by nobody, even if no worker sleeps.
-        if !self.sleepers.any() && !self.seats.iter().any(|seat| seat.leaves_mail(now)) {
-            return found;
-        }
-        if self.queued_groups() > 0 && self.seats.iter().any(|seat| seat.is_in_a_long_poll(now)) {
-            // Left alone as not worth a wake-up, at an average that this poll does not keep to.
-            self.notify();
-            found = true;
-        }
-        let stuck = self.seats.iter().filter(|seat| seat.is_stuck(now));
-        let uids: Vec<u64> = stuck
-            .flat_map(|seat| [seat.serving.load(Relaxed), seat.inbox.holds_of()])
-            .filter(|&uid| uid != 0)
-            .collect();
-        if uids.is_empty() {
-            return found;
-        }
-        for group in self.groups() {
-            if uids.contains(&(group.uid + 1)) {
-                group.expose();
-            }
-        }
-        true
-    }
-
-    /// Whether another worker holds tasks of this group that may be taken from it.
-    pub(super) fn stealable(&self, uid: u64, me: usize, now: Nanos) -> bool {
-        let mut others = self.seats.iter().filter(|seat| seat.index != me);
-        others.any(|seat| {
-            let serves = seat.serving.load(Relaxed) == uid + 1;
-            (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now)))
-                || (seat.inbox.has_of(uid) && seat.leaves_mail(now))
-        })
     }
 
     pub(super) fn group_at(sched: &Sched, slot: Slot) -> Option<Arc<Group>> {
@@ -308,6 +289,7 @@ impl Core {
         let last = self.manned.fetch_sub(1, SeqCst) == 1;
         if last {
             self.watchdog.dismiss();
+            self.spares.dismiss();
             self.alarm.dismiss();
         }
         last
@@ -322,6 +304,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.watchdog.dismiss();
+        self.spares.dismiss();
         self.alarm.dismiss();
     }
 }

@@ -56,8 +56,8 @@ impl Core {
     }
 
     /// Tasks of a group that are being polled, and ready ones that workers hold.
-    fn hands(&self, uid: u64) -> (usize, usize) {
-        self.seats.iter().fold((0, 0), |(running, held), seat| {
+    pub(super) fn hands(&self, uid: u64) -> (usize, usize) {
+        self.all_seats().fold((0, 0), |(running, held), seat| {
             let mail = if seat.inbox.has_of(uid) {
                 seat.inbox.len()
             } else {
@@ -96,7 +96,8 @@ impl Core {
         let now = self.clock().now();
         let (mut some, mut all) = (false, true);
         for seat in &self.seats {
-            let long = seat.polls_since(now) > IO_WAITS;
+            let aside = seat.aside.load(Relaxed);
+            let long = aside || seat.polls_since(now) > IO_WAITS;
             some |= long;
             all &= long || seat.asleep.load(Relaxed);
         }
@@ -109,8 +110,9 @@ impl Core {
         let mut out = String::new();
         let _ = writeln!(
             out,
-            "sleepers {:?}, queued groups {}, cancelled {}",
+            "sleepers {:?}, spares {:?}, queued groups {}, cancelled {}",
             **self.sleepers,
+            self.spares.places,
             self.queued_groups(),
             self.cancelled().is_some()
         );
@@ -120,10 +122,11 @@ impl Core {
             }
             None => out.push_str("the scheduler's lock is held\n"),
         }
-        for (i, seat) in self.seats.iter().enumerate() {
+        for seat in self.all_seats() {
             let _ = writeln!(
                 out,
-                "worker {i}: serving {}, inbox {}, ring {}, lifo {}, poll since {}, preempt {}, {:?}",
+                "worker {}: serving {}, inbox {}, ring {}, lifo {}, poll since {}, preempt {}, {:?}",
+                seat.index,
                 seat.serving.load(Relaxed),
                 seat.inbox.len(),
                 seat.ring.len(),

@@ -4,17 +4,20 @@
 
 use super::inbox::Inbox;
 use crate::clock::Clock;
+use crate::exec::blame::Blame;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::stats::WorkerUsage;
-use crate::exec::task::Runnable;
+use crate::exec::task::{Runnable, Task};
 use crate::exec::watchdog::Watchdog;
 use crate::unit::Nanos;
 use crossbeam_deque::Stealer;
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
 use futures::task::AtomicWaker;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use parking_lot::Mutex;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// What others see of a worker.
 pub(in crate::exec) struct Seat {
@@ -36,6 +39,22 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) preempt: AtomicBool,
     /// Everything is being ended. Read at every poll, hence in the worker's own seat.
     pub(in crate::exec) ending: AtomicBool,
+    /// Its worker has stepped aside: it runs something that may take long, and holds nothing.
+    pub(in crate::exec) aside: AtomicBool,
+    /// Its poll was found to be late, and its slice has not ended yet.
+    pub(in crate::exec) late: AtomicBool,
+    /// Its worker will never come back from its poll.
+    pub(in crate::exec) lost: AtomicBool,
+    /// Its host has not driven it for long: see `Core::expose_stuck`.
+    pub(in crate::exec) held_up: AtomicBool,
+    /// Where the task was spawned that is polled, or was last.
+    pub(in crate::exec) place: AtomicCell<Option<&'static Location<'static>>>,
+    /// The record of the running poll, if it is a long one that others wait for.
+    pub(in crate::exec) blame: Mutex<Option<Arc<Blame>>>,
+    /// The thread that it ran on last, as the operating system knows it; 0 if it does not say.
+    pub(in crate::exec) thread: AtomicI32,
+    /// The task in whose poll its thread was parked for good: the worker is lost.
+    pub(in crate::exec) lost_in: OnceLock<Arc<Task>>,
     pub(in crate::exec) waker: AtomicWaker,
     pub(in crate::exec) busy: AtomicU64,
     pub(in crate::exec) parks: AtomicU64,
@@ -48,7 +67,7 @@ pub(in crate::exec) struct Seat {
 const LIFO_STUCK: Nanos = Nanos::from_micros(50);
 
 impl Seat {
-    pub(super) fn new(
+    pub(in crate::exec) fn new(
         index: usize,
         ring: Stealer<Runnable>,
         clock: Clock,
@@ -68,6 +87,14 @@ impl Seat {
             poll_start: AtomicU64::new(0),
             preempt: AtomicBool::new(false),
             ending: AtomicBool::new(false),
+            aside: AtomicBool::new(false),
+            late: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            held_up: AtomicBool::new(false),
+            place: AtomicCell::new(None),
+            blame: Mutex::new(None),
+            thread: AtomicI32::new(0),
+            lost_in: OnceLock::new(),
             waker: AtomicWaker::new(),
             busy: AtomicU64::new(0),
             parks: AtomicU64::new(0),
@@ -92,7 +119,9 @@ impl Seat {
 
     /// Whether its host should be driving it, and has not since its progress was `mark`. Sets the mark.
     pub(super) fn is_held_up(&self, mark: &mut Option<u64>) -> bool {
-        let awake = self.poll_start.load(Relaxed) == 0 && !self.sleepers.has(self.index);
+        let awake = self.poll_start.load(Relaxed) == 0
+            && !self.aside.load(SeqCst)
+            && !self.sleepers.has(self.index);
         let now = awake.then(|| self.progress());
         std::mem::replace(mark, now) == now && awake
     }
@@ -105,7 +134,7 @@ impl Seat {
 
     /// Whether its worker will not look for work by itself in a moment: it sleeps, or is in a poll.
     pub(in crate::exec) fn is_away(&self) -> bool {
-        self.asleep.load(SeqCst) || self.poll_start.load(Relaxed) != 0
+        self.asleep.load(SeqCst) || self.poll_start.load(Relaxed) != 0 || self.aside.load(SeqCst)
     }
 
     #[inline]

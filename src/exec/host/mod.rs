@@ -1,10 +1,13 @@
 //! Who drives the workers: the executor's border to a runtime.
 //!
-//! Mechanism; any thread. Both hosts do the same with a [`Worker`](crate::exec::worker::Worker): run it, look after
+//! Mechanism; any thread. Both hosts do the same with a [`Worker`]: run it, look after
 //! I/O and timers, let it sleep. They differ in whose threads those are.
 
 pub mod attached;
 mod owned;
+mod quarantine;
+
+pub use quarantine::{park_attached, park_owned};
 
 use crate::exec::core::Core;
 use crate::exec::join::Cause;

@@ -3,19 +3,28 @@
 //! Mechanism; any thread. Foreign wakers and outputs are cloned, woken and dropped outside of the lock.
 
 use super::flags::Flags;
-use super::{Id, Origin};
+use super::{Id, Origin, Runnable};
 use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::hooks::TaskMeta;
 use crate::exec::join::{Cause, JoinError};
 use crate::exec::worker::Worker;
-use crate::sched::feedback::Stream;
+use crate::mem;
+use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
+
+impl Task {
+    /// Its future will never be polled or dropped any more: the handle is told why.
+    pub(in crate::exec) fn fail(&self, cause: Cause) {
+        let error = JoinError::cancelled(self.id, Some(cause));
+        self.slot.fail(&self.flags, &self.account, error);
+    }
+}
 
 /// What a queue needs to know of a task.
 pub(in crate::exec) struct Meta {
@@ -41,11 +50,13 @@ pub(in crate::exec) type Task = Cell<dyn Slot>;
 /// The shared part of a task: its identity and account, and the place of its output.
 pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) id: Id,
-    pub(super) origin: Origin,
     pub(super) account: Arc<Account>,
     pub(super) flags: Flags,
+    pub(super) origin: Origin,
     /// When it became ready last.
     pub(super) queued_at: AtomicU64,
+    /// Where it waits in its group's queue, if it does.
+    place: AtomicU64,
     /// Whether it belongs to a query: known here to spare the way to the account on every poll.
     in_query: bool,
     /// Its own CPU time; only kept for tasks without a query.
@@ -53,17 +64,15 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     slot: S,
 }
 
-/// Marks what may be the untyped end of a cell.
-pub(in crate::exec) trait Slot: Send + Sync {}
+/// The untyped end of a cell.
+pub(in crate::exec) trait Slot: Send + Sync {
+    /// The task's future will never be polled or dropped any more: its handle is told why.
+    fn fail(&self, flags: &Flags, account: &Account, error: JoinError);
+}
 
 impl<S: ?Sized> Cell<S> {
     pub(in crate::exec) fn id(&self) -> Id {
         self.id
-    }
-
-    /// What hooks are told of the task.
-    pub(super) fn meta(&self) -> TaskMeta<'_> {
-        TaskMeta::new(self.id, &self.origin, &self.account)
     }
 
     pub(in crate::exec) fn account(&self) -> &Arc<Account> {
@@ -82,8 +91,33 @@ impl<S: ?Sized> Cell<S> {
         self.flags.is_aborted()
     }
 
+    /// What hooks are told of the task.
+    pub(super) fn meta(&self) -> TaskMeta<'_> {
+        TaskMeta::new(self.id, &self.origin, &self.account)
+    }
+
+    /// Ends the task: its future is dropped before anything else of its group is polled, wherever it waits.
     pub(in crate::exec) fn abort(&self) {
         self.flags.abort(&self.account.waiting);
+        if !self.is_finished() {
+            let place = Place::unpack(self.place.load(Relaxed));
+            let stream = self.account.stream().0;
+            self.group().hurry(stream, place, |task| self.is(task));
+        }
+    }
+
+    fn is(&self, task: &Runnable) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&task.metadata().cell), self)
+    }
+
+    /// It waits in its group's queue, whose lock the caller holds.
+    pub(in crate::exec) fn placed(&self, place: Place) {
+        self.place.store(place.pack(), Relaxed);
+    }
+
+    /// Whether it has to be dropped, by an abort or a kill.
+    pub(in crate::exec) fn is_doomed(&self) -> bool {
+        self.flags.is_aborted() || (self.in_query && self.account.is_killed())
     }
 
     #[inline]
@@ -92,15 +126,21 @@ impl<S: ?Sized> Cell<S> {
     }
 
     pub(super) fn must_end(&self, worker: &Worker) -> bool {
-        self.flags.is_aborted()
-            || worker.is_cancelling()
-            || (self.in_query && self.account.is_killed())
+        self.is_doomed() || worker.is_cancelling()
+    }
+
+    /// Whether the task should not go on, as far as can be seen from inside of it.
+    pub(super) fn must_stop(&self) -> bool {
+        self.is_doomed()
+            || mem::is_doomed_here()
+            || (self.in_query && self.account.memory().is_doomed())
     }
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.
-    pub(super) fn charge(&self, took: Nanos) -> Nanos {
+    /// `held`: how long it kept its worker.
+    pub(super) fn charge(&self, took: Nanos, held: Nanos) -> Nanos {
         if self.in_query {
-            return self.account.charge(took);
+            return self.account.charge(took, held, self.origin.place);
         }
         // Only the worker that polls the task writes this.
         let cpu = self.cpu.load(Relaxed).saturating_add(took.0);
@@ -121,7 +161,33 @@ impl<S: ?Sized> Cell<S> {
 /// The typed end of a cell: the output on its way from the worker to the handle.
 pub(in crate::exec) struct Outcome<T>(Mutex<Join<T>>);
 
-impl<T: Send> Slot for Outcome<T> {}
+impl<T: Send> Slot for Outcome<T> {
+    fn fail(&self, flags: &Flags, account: &Account, error: JoinError) {
+        self.put(flags, account, Err(error));
+    }
+}
+
+impl<T> Outcome<T> {
+    fn put(&self, flags: &Flags, account: &Account, output: Result<T, JoinError>) {
+        let (unwanted, waker) = if flags.is_detached() {
+            // Nobody looks into the place any more: its lock is spared.
+            flags.done();
+            (Some(output), None)
+        } else {
+            let mut join = self.0.lock();
+            join.output = Some(output);
+            let unwanted = flags.done().then(|| join.output.take()).flatten();
+            (unwanted, join.waker.take())
+        };
+        if unwanted.is_some() {
+            let _owner = mem::enter(account.memory());
+            contain(|| drop(unwanted));
+        }
+        if let Some(waker) = waker {
+            contain(|| waker.wake());
+        }
+    }
+}
 
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
@@ -133,11 +199,12 @@ impl<T> Cell<Outcome<T>> {
     pub(in crate::exec) fn new(account: Arc<Account>, origin: Origin) -> Cell<Outcome<T>> {
         Cell {
             id: Id::next(),
-            origin,
             in_query: account.query().is_some(),
             account,
+            origin,
             flags: Flags::new(),
             queued_at: AtomicU64::new(0),
+            place: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
             slot: Outcome(Mutex::new(Join {
                 output: None,
@@ -148,23 +215,7 @@ impl<T> Cell<Outcome<T>> {
     }
 
     pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {
-        if self.flags.is_detached() {
-            // Nobody looks into the place any more: its lock is spared.
-            self.flags.done();
-            contain(|| drop(output));
-            return;
-        }
-        let (unwanted, waker) = {
-            let mut join = self.slot.0.lock();
-            join.output = Some(output);
-            let unwanted = self.flags.done();
-            let unwanted = unwanted.then(|| join.output.take());
-            (unwanted, join.waker.take())
-        };
-        contain(|| drop(unwanted));
-        if let Some(waker) = waker {
-            contain(|| waker.wake());
-        }
+        self.slot.put(&self.flags, &self.account, output);
     }
 
     pub(in crate::exec) fn poll_join(&self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {

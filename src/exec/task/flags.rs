@@ -21,7 +21,7 @@ const AWAITED: u64 = 16;
 /// there is one per worker.
 const TICKET: u32 = 5;
 
-pub(super) struct Flags(AtomicU64);
+pub(in crate::exec) struct Flags(AtomicU64);
 
 impl Flags {
     pub(super) fn new() -> Flags {

@@ -9,6 +9,7 @@ use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::worker::Worker;
+use crate::mem;
 use crate::unit::Nanos;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
@@ -63,14 +64,20 @@ where
             hooks::call(hooks.before_poll.as_ref(), &self.cell.meta());
         }
         let started = worker.now();
+        worker.polls_task_of(self.cell.origin.place);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
         let step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
             self.as_mut().poll_future(worker, cx)
         };
-        let took = worker.polled(started, delay);
-        let cpu = self.cell.charge(took);
+        let step = if mem::take_doom() {
+            self.as_mut().short_of_memory(step)
+        } else {
+            step
+        };
+        let (took, held) = worker.polled(started, delay);
+        let cpu = self.cell.charge(took, held);
         worker.aged(cpu);
         let polled = match step {
             Step::Wait => Poll::Pending,
@@ -135,6 +142,29 @@ where
         }
     }
 
+    /// The poll asked for more memory than there was, and somebody has been chosen to end: perhaps this task's own
+    /// query. An output that is there already stays.
+    #[cold]
+    fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
+        let account = &self.cell.account;
+        account.group.core.kill_doomed();
+        let refused = mem::take_refusal();
+        match (&step, refused) {
+            (Step::End(_), _) => step,
+            (Step::Wait, _) if account.killed().is_some() => Step::End(self.as_mut().cancel()),
+            (Step::Wait, None) => step,
+            // Of no query: this task alone is to blame.
+            (Step::Wait, Some(shortfall)) => {
+                let cause = account.group.core.shortage(account, shortfall);
+                let error = match self.as_mut().drop_future() {
+                    None => JoinError::cancelled(self.cell.id, Some(cause)),
+                    Some(payload) => JoinError::panic(self.cell.id, payload),
+                };
+                Step::End(Err(error))
+            }
+        }
+    }
+
     /// The task waits. The first time, it is entered where abort, kill and shutdown can find it.
     #[inline]
     fn wait(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
@@ -164,12 +194,13 @@ where
         }
     }
 
-    /// Drops the future inside its context; the payload if its destructor panicked.
+    /// Drops the future inside its context; the payload if its destructor panicked. Destructors get the memory that
+    /// they ask for.
     fn drop_future(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
         let this = self.project();
         let mut future = this.future;
         context::in_task(this.scope, || {
-            catch_unwind(AssertUnwindSafe(|| future.set(None))).err()
+            mem::lifted(|| catch_unwind(AssertUnwindSafe(|| future.set(None))).err())
         })
     }
 
@@ -213,20 +244,20 @@ const BOX_ABOVE: usize = if cfg!(debug_assertions) {
     16_384
 };
 
-/// Spawns a task on the executor of `account`'s group.
+/// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
 #[track_caller]
 pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawn_as(Origin::here(), account.clone(), lease, future)
+    spawn_as(Origin::here(), account, lease, future)
 }
 
 /// As [`spawn`], for a task that comes from elsewhere or has a name.
 pub fn spawn_as<F>(
     origin: Origin,
-    account: Arc<Account>,
+    account: &Arc<Account>,
     lease: Option<Lease>,
     future: F,
 ) -> JoinHandle<F::Output>
@@ -234,16 +265,22 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    if size_of::<F>() > BOX_ABOVE {
-        spawn_sized(origin, account, lease, Box::pin(future))
-    } else {
-        spawn_sized(origin, account, lease, future)
-    }
+    let handle = {
+        // What the task itself needs is its query's.
+        let _owner = mem::enter(account.memory());
+        if size_of::<F>() > BOX_ABOVE {
+            spawn_sized(origin, account, lease, Box::pin(future))
+        } else {
+            spawn_sized(origin, account, lease, future)
+        }
+    };
+    account.look_at_memory();
+    handle
 }
 
 fn spawn_sized<F>(
     origin: Origin,
-    account: Arc<Account>,
+    account: &Arc<Account>,
     lease: Option<Lease>,
     future: F,
 ) -> JoinHandle<F::Output>
@@ -251,8 +288,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account, origin));
-    let account = &cell.account;
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), origin));
     let group = account.group();
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));

@@ -16,6 +16,7 @@ mod harness;
 use super::account::Account;
 use super::context;
 use super::join::{Cause, JoinError, JoinHandle};
+use super::worker::Worker;
 use std::any::Any;
 use std::fmt;
 use std::panic::Location;
@@ -63,12 +64,10 @@ impl Origin {
     /// A task without a name, spawned by the line that calls this or the one that calls that, and so on.
     #[track_caller]
     pub fn here() -> Origin {
-        Origin::at(Location::caller())
-    }
-
-    /// A task without a name, spawned by this line.
-    pub fn at(place: &'static Location<'static>) -> Origin {
-        Origin { place, name: None }
+        Origin {
+            place: Location::caller(),
+            name: None,
+        }
     }
 }
 
@@ -118,6 +117,20 @@ pub fn id() -> Id {
 /// The running task's id, if there is one.
 pub fn try_id() -> Option<Id> {
     context::task(|scope| scope.map(|scope| scope.task.id()))
+}
+
+/// A place where a long computation can be ended, or give way: does nothing, in a few ns, unless the task's query has
+/// been killed or doomed, the task aborted, or its turn is over; then it is as [`yield_now`]. For loops that do not
+/// otherwise await.
+///
+/// # Cancel safety
+///
+/// Cancel safe: it holds nothing.
+pub async fn checkpoint() {
+    let must_stop = context::task(|scope| scope.is_some_and(|scope| scope.task.must_stop()));
+    if must_stop || context::worker(|worker| worker.is_some_and(Worker::is_turn_over)) {
+        yield_now().await;
+    }
 }
 
 /// Lets the other ready tasks of the group run before this one goes on.

@@ -4,9 +4,9 @@
 
 use super::{LIFO_MAX, Worker};
 use crate::exec::core::{NOBODY, Seat};
-use crate::exec::group::Group;
+use crate::exec::group::{End, Group, enqueue};
 use crate::exec::task::Runnable;
-use crate::sched::feedback::{Feedback, LEVELS, Turn, level_end, level_of};
+use crate::sched::feedback::{Feedback, LEVELS, Turn, URGENT, level_end, level_of};
 use crate::sched::{MAX_BATCH, batch};
 use crate::unit::Nanos;
 use crossbeam_deque::Steal;
@@ -61,7 +61,10 @@ impl Worker {
         let mut queue = group.queue.lock();
         group.absorb(&mut queue, &mut self.batch.borrow_mut());
         let now = self.now.get();
-        let over = |turn: &Turn| self.outgrown.get() || queue.waiting(*turn) == 0;
+        let over = |turn: &Turn| {
+            let passed = queue.has_urgent() && turn.level != URGENT;
+            self.outgrown.get() || passed || queue.waiting(*turn) == 0
+        };
         if let Some(done) = self.turn.get().filter(over) {
             queue.charge(done, now.since(self.turn_began.get()));
             self.set_turn(None, now);
@@ -129,9 +132,11 @@ impl Worker {
         let Some(group) = group.as_deref() else {
             return false;
         };
-        let workers = self.core.workers();
-        for step in 1..workers {
-            let seat = self.core.seat((self.index + step) % workers);
+        let seats = self.core.seat_count();
+        for step in 1..seats {
+            let Some(seat) = self.core.seat((self.index + step) % seats) else {
+                continue;
+            };
             // Fresh mail is its owner's: it comes in a moment, and takes its deferred tasks for lost otherwise.
             if seat.inbox.has_of(group.uid) && seat.leaves_mail(self.now.get()) {
                 return self.take_mail_of(seat);
@@ -257,14 +262,12 @@ impl Worker {
             batch.extend(self.ring.pop());
         }
         while let Some(task) = self.ring.pop() {
-            let (stream, cpu) = task.metadata().place();
-            queue.push(stream, cpu, task);
+            enqueue(&mut queue, task, End::Back);
             put += 1;
         }
         // The one woken last was to run next: before the others.
         while let Some(task) = batch.pop().or_else(|| self.seat.take_lifo()) {
-            let (stream, cpu) = task.metadata().place();
-            queue.push_front(stream, cpu, task);
+            enqueue(&mut queue, task, End::Front);
             put += 1;
         }
         group.requeued(put, 0);

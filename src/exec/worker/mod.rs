@@ -11,21 +11,28 @@
 //!    that it is never taken for idle in between.
 //! 4. Whatever is given back or left behind is followed by a notify if anybody sleeps.
 
+mod aside;
 mod budget;
 mod hands;
 mod rest;
 mod slices;
+mod stand_in;
 mod stolen;
 mod tasks;
 
 use crate::exec::context;
 use crate::exec::core::{Core, NOBODY, Seat};
 use crate::exec::group::Group;
+use crate::exec::spares::Role;
 use crate::exec::tally::Tally;
 use crate::exec::task::Runnable;
+use crate::mem;
 use crate::sched::fair::Slice;
 use crate::sched::feedback::Turn;
 use crate::unit::Nanos;
+pub use aside::block_in_place;
+
+use aside::Away;
 use budget::Budget;
 use crossbeam_deque::Worker as Ring;
 use crossbeam_utils::CachePadded;
@@ -56,6 +63,10 @@ pub struct Worker {
     core: Arc<Core>,
     index: usize,
     seat: Arc<CachePadded<Seat>>,
+    /// What it may serve, if it stands in for others.
+    role: Cell<Option<Role>>,
+    /// How much of the running poll it was aside.
+    away: Cell<Away>,
     ring: Ring<Runnable>,
     /// How many tasks at the front of the ring have not been polled since they were fetched.
     fresh: Cell<usize>,
@@ -106,9 +117,16 @@ enum Next {
 }
 
 impl Worker {
-    pub(super) fn new(core: Arc<Core>, index: usize, ring: Ring<Runnable>) -> Worker {
+    pub(super) fn new(
+        core: Arc<Core>,
+        index: usize,
+        seat: Arc<CachePadded<Seat>>,
+        ring: Ring<Runnable>,
+    ) -> Worker {
         Worker {
-            seat: core.seat(index).clone(),
+            seat,
+            role: Cell::new(None),
+            away: Cell::new(Away::default()),
             stolen: Stolen::new(core.clock().is_live()),
             core,
             index,
@@ -152,11 +170,12 @@ impl Worker {
 
     /// Runs slices until nothing is ready or the quantum is over. Never blocks but in the tasks' own polls.
     pub fn run(&self) -> Exit {
+        let _serving = mem::serve(self.core.setup().park);
         context::in_worker(self, || self.run_slices())
     }
 
     fn run_slices(&self) -> Exit {
-        context::settle_at(&self.seat);
+        self.arrive();
         self.now.set(self.core.clock().now());
         let quantum_ends = self.now.get().plus(self.core.setup().quantum);
         let mut polls = 0;

@@ -5,6 +5,9 @@
 
 use super::{Exit, Worker};
 use crate::exec::join::Cause;
+use crate::exec::task::Task;
+use crate::mem;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::Waker;
 
@@ -50,6 +53,7 @@ impl Worker {
             self.awake();
             return false;
         }
+        mem::flush();
         seat.parks.store(seat.parks.load(Relaxed) + 1, Relaxed);
         true
     }
@@ -70,6 +74,16 @@ impl Worker {
     /// The host runs tasks outside of tokio's scheduler, so that no wake-up waits for the host's turn.
     pub fn never_defers(&self) {
         self.defers.set(false);
+    }
+
+    /// The thread is about to be parked for good, inside a poll of `task`. No allocation, and no lock.
+    pub(in crate::exec) fn is_lost_in(&self, task: Option<Arc<Task>>) {
+        if let Some(task) = task
+            && self.seat.lost_in.set(task).is_ok()
+        {
+            self.core.lost.fetch_add(1, SeqCst);
+            self.core.watchdog().rouse();
+        }
     }
 
     /// Registers how to wake the worker.

@@ -6,6 +6,7 @@
 use super::{Next, Worker};
 use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
+use crate::mem;
 use crate::sched::fair::{Slice, Slot};
 use crate::sched::{MAX_BATCH, batch, worth_a_wake};
 use crate::unit::Nanos;
@@ -16,6 +17,7 @@ impl Worker {
     /// Ends the running slice, if any, and begins the next one.
     pub(super) fn next_slice(&self) -> Next {
         let now = self.now.get();
+        mem::look_at_returns();
         if self.open_mail() && !self.serving.get() {
             self.line_up(now);
         }
@@ -119,15 +121,17 @@ impl Worker {
             group.set_active();
             sched.fair.wake(group.slot, now, false);
         }
-        if self.serving.replace(false)
-            && let Some(charge) =
-                sched
-                    .fair
-                    .stop(self.index, now.since(self.lost.take()), self.polls.get())
-        {
-            sched.ledger.give(charge.group, charge.given);
+        if self.serving.replace(false) {
+            let late = sched.fair.is_late(self.index);
+            let end = now.since(self.lost.take());
+            if let Some(charge) = sched.fair.stop(self.index, end, self.polls.get()) {
+                sched.ledger.give(charge.group, charge.given);
+            }
+            if let Some(late) = late {
+                self.back_in_time(late);
+            }
         }
-        group.mirror(&sched.fair);
+        self.core.see_to_excuse(sched, group, now);
     }
 
     /// Nobody may be served, but tasks are held: their group's cap holds them back. Whoever comes when it no
@@ -193,7 +197,7 @@ impl Worker {
     ) -> Next {
         self.core.refill(sched, now, discard);
         loop {
-            let Some(slot) = sched.fair.first() else {
+            let Some(slot) = self.first(sched) else {
                 return Next::Nothing;
             };
             let Some(group) = self.group_at(sched, slot) else {

@@ -59,6 +59,13 @@ impl Stolen {
         self.mark.set(now);
     }
 
+    /// The worker is on this thread from now on, and awake: its first poll can be compared already.
+    pub(super) fn begin(&self, now: Nanos) {
+        self.last
+            .set(self.enabled.then(|| Reading::take(now)).flatten());
+        self.mark.set(now);
+    }
+
     /// Between two polls: keeps the reading fresh.
     #[inline]
     pub(super) fn refresh(&self, now: Nanos) {

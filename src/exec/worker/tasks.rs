@@ -3,9 +3,11 @@
 //! Mechanism; called from inside polls, on the worker's own thread.
 
 use super::Worker;
+use super::aside::Away;
 use super::stolen::SUSPECT;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
+use std::panic::Location;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What tasks and their harness ask of the worker that runs them.
@@ -21,21 +23,48 @@ impl Worker {
         self.seat.ending.load(Relaxed)
     }
 
-    /// A poll that began at `started` is over: reads the clock. How long it took.
+    /// Whether the running poll has used up what a slice is: reads the clock.
+    pub(in crate::exec) fn is_turn_over(&self) -> bool {
+        let ends = self.now.get().plus(self.core.setup().quantum);
+        self.is_cancelling() || self.seat.preempt.load(Relaxed) || self.core.clock().now() >= ends
+    }
+
+    /// A poll begins, of a task that was spawned here.
     #[inline]
-    pub(in crate::exec) fn polled(&self, started: Nanos, delay: Nanos) -> Nanos {
+    pub(in crate::exec) fn polls_task_of(&self, place: &'static Location<'static>) {
+        self.seat.place.store(Some(place));
+    }
+
+    /// A poll that began at `started` is over: reads the clock. What it costs, and how long it kept the worker.
+    #[inline]
+    pub(in crate::exec) fn polled(&self, started: Nanos, delay: Nanos) -> (Nanos, Nanos) {
         let now = self.core.clock().now();
         self.now.set(now);
-        let mut took = now.since(started);
-        if took >= SUSPECT {
-            took = took.since(self.robbed(took, now));
+        let took = now.since(started);
+        let (mut cost, mut held) = (took, took);
+        if took >= SUSPECT || self.away.get() != Away::default() {
+            (cost, held) = self.long_poll(took, now);
         }
-        self.tally.poll(delay, took, self.core.setup().long_poll);
-        took
+        self.tally.poll(delay, held, self.core.long_poll());
+        (cost, held)
+    }
+
+    #[cold]
+    fn long_poll(&self, took: Nanos, now: Nanos) -> (Nanos, Nanos) {
+        let away = self.away.take();
+        let held = took.since(away.wall);
+        let held = held.since(self.robbed(held, now));
+        if held > self.core.long_poll() {
+            // More may come: from now on the watchdog looks more often.
+            self.core.watchdog().alarm();
+            if let Some(blame) = self.seat.blame.lock().take() {
+                blame.end(now);
+            }
+        }
+        (held.plus(away.cpu), held)
     }
 
     /// What was stolen of a poll counts for nobody: the slice and the turn began so much later.
-    #[cold]
     fn robbed(&self, took: Nanos, now: Nanos) -> Nanos {
         let stolen = self.stolen.during(took, now);
         self.lost.set(self.lost.get().plus(stolen));

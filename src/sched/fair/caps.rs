@@ -41,6 +41,17 @@ impl Fair {
         }
     }
 
+    /// Whether the group's cap must not hold it back for now. What it is given meanwhile is owed.
+    pub fn excuse(&mut self, slot: Slot, excused: bool, now: Nanos) {
+        self.groups[slot.0 as usize].excused = excused;
+        self.reconsider(slot, now);
+    }
+
+    /// What [`Fair::excuse`] said last.
+    pub fn is_excused(&self, slot: Slot) -> bool {
+        self.group(slot).excused
+    }
+
     /// When [`Fair::refill`] should be called next, if ever.
     pub fn next_refill(&self) -> Option<Nanos> {
         self.dry.peek().map(|(due, _)| Nanos(due))
@@ -65,7 +76,7 @@ impl Fair {
         let slice = self.config.slice;
         let group = &mut self.groups[slot.0 as usize];
         let running = group.slices(now);
-        let Some(quota) = &mut group.quota else {
+        let Some(quota) = group.quota.as_mut().filter(|_| !group.excused) else {
             return slice;
         };
         quota.is_open(running, now);
@@ -132,7 +143,7 @@ impl Fair {
     fn opens_at(&mut self, slot: Slot, now: Nanos) -> Option<Nanos> {
         let group = &mut self.groups[slot.0 as usize];
         let running = group.slices(now);
-        let quota = group.quota.as_mut()?;
+        let quota = group.quota.as_mut().filter(|_| !group.excused)?;
         let open = quota.is_open(running, now);
         (!open).then(|| quota.opens_at(running, now))
     }

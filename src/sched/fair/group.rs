@@ -17,9 +17,13 @@ pub(super) struct Group {
     /// Workers that serve this group now, and the sum of the instants since when.
     pub(super) running: u32,
     pub(super) since: u128,
+    /// How many of those workers compute on in polls that are late.
+    pub(super) late: u32,
     /// Workers that it may have before others.
     pub(super) reserved: u32,
     pub(super) quota: Option<Quota>,
+    /// Its cap does not hold it back for now.
+    pub(super) excused: bool,
     /// How long its cap has held ready tasks back, and since when it does.
     pub(super) throttled: Nanos,
     pub(super) throttled_since: Nanos,
@@ -35,8 +39,10 @@ impl Group {
             inflight: 0,
             running: 0,
             since: 0,
+            late: 0,
             reserved: 0,
             quota: None,
+            excused: false,
             throttled: Nanos::ZERO,
             throttled_since: Nanos::ZERO,
             live: true,

@@ -21,11 +21,15 @@
 //! The executor's order of calls, all under its lock: [`Fair::wake`] when a group gets a task while it is not
 //! queued; [`Fair::stop`] at the end of a slice; [`Fair::refill`], [`Fair::first`], [`Fair::dequeue`] if that one
 //! turns out to be empty, and [`Fair::start`] to begin a slice; then [`Fair::give_way`] until it names nobody.
+//! [`Fair::late`] when a poll takes too long.
 
 mod caps;
 mod group;
+mod late;
 mod place;
 mod reserve;
+
+pub use late::Late;
 
 use super::Config;
 use super::heap::IndexedHeap;
@@ -65,6 +69,8 @@ struct Worker {
     reserved: bool,
     /// Asked to give way at the next poll boundary.
     preempted: bool,
+    /// Its poll takes too long.
+    late: Option<Late>,
 }
 
 /// Beyond this, all vruntimes are moved down by the least one.
@@ -77,6 +83,9 @@ pub struct Fair {
     groups: Vec<Group>,
     free: Vec<Slot>,
     queue: IndexedHeap,
+    /// How many workers' time is shared out.
+    capacity: usize,
+    /// Those workers, then the ones that stand in for them; see `late.rs`.
     workers: Vec<Worker>,
     /// Groups that have work, and the sum of their weights.
     working: usize,
@@ -102,6 +111,7 @@ impl Fair {
             groups: Vec::new(),
             free: Vec::new(),
             queue: IndexedHeap::default(),
+            capacity: workers,
             workers: vec![Worker::default(); workers],
             working: 0,
             working_weight: 0,
@@ -272,12 +282,16 @@ impl Fair {
         } else if !self.absent.contains(&slot) {
             self.absent.push(slot);
         }
+        if worker >= self.workers.len() {
+            self.workers.resize(worker + 1, Worker::default());
+        }
         self.workers[worker] = Worker {
             serving: Some(slot),
             since: now,
             precharge,
             reserved,
             preempted: false,
+            late: None,
         };
         let solo = self.working == 1;
         self.hold_back_if_dry(slot, now);
@@ -294,9 +308,10 @@ impl Fair {
             serving,
             since,
             precharge,
+            late,
             reserved,
             ..
-        } = std::mem::take(&mut self.workers[worker]);
+        } = std::mem::take(self.workers.get_mut(worker)?);
         let slot = serving?;
         let given = now.since(since);
         let price = given.0.max(polls.saturating_mul(self.config.min_charge.0));
@@ -304,6 +319,7 @@ impl Fair {
         group.inflight = group.inflight.saturating_sub(precharge);
         group.running -= 1;
         group.since -= u128::from(since.0);
+        group.late -= u32::from(late == Some(Late::Computing));
         self.charge(slot, Nanos(price), reserved);
         if self.queue.contains(slot.0) {
             self.requeue(slot);
@@ -315,25 +331,6 @@ impl Fair {
         if self.group(slot).vruntime.v > REBASE_AT {
             self.rebase();
         }
-        Some(Charge { group: slot, given })
-    }
-
-    /// Charges a slice that is still running for its time so far: for whoever looks at long polls while they last.
-    /// None if the worker has no slice.
-    pub fn charge_running(&mut self, worker: usize, now: Nanos) -> Option<Charge> {
-        let Worker {
-            serving, reserved, ..
-        } = self.workers[worker];
-        let slot = serving?;
-        let since = std::mem::replace(&mut self.workers[worker].since, now);
-        let given = now.since(since);
-        let group = &mut self.groups[slot.0 as usize];
-        group.since = group.since - u128::from(since.0) + u128::from(now.0);
-        self.charge(slot, given, reserved);
-        if self.queue.contains(slot.0) {
-            self.requeue(slot);
-        }
-        self.pay(slot, given, now);
         Some(Charge { group: slot, given })
     }
 

@@ -80,8 +80,8 @@ impl Fair {
     /// The water level: workers, and the weights that share them, after every group that reserves more than its part
     /// and every absent group that needs less has taken what is its own. Groups that are queued, and `picked`, could
     /// use any number.
-    fn level(&self, picked: Slot) -> (u64, u64) {
-        let whole = (self.workers.len() as u64, self.working_weight);
+    pub(super) fn level(&self, picked: Slot) -> (u64, u64) {
+        let whole = (self.capacity as u64, self.working_weight);
         let apart = |&&slot: &&Slot| self.counts(slot) && self.exceeds_its_weight(slot, whole);
         let (mut all, mut weights) = whole;
         for &slot in self.reserving.iter().filter(apart) {

@@ -61,8 +61,11 @@ impl Fair {
 
     /// Workers that will choose in a moment: those that serve nobody, and those that were asked to give way.
     fn coming(&self) -> usize {
-        let coming = |worker: &&Worker| worker.serving.is_none() || worker.preempted;
-        self.workers.iter().filter(coming).count()
+        // Whoever is stuck in a late poll comes when it can.
+        let asked = |worker: &Worker| worker.preempted && worker.late.is_none();
+        let coming = |worker: &&Worker| worker.serving.is_none() || asked(worker);
+        let regular = self.workers.iter().take(self.capacity);
+        regular.filter(coming).count()
     }
 
     fn asked_of(&self, slot: Slot) -> u32 {
@@ -76,7 +79,7 @@ impl Fair {
             let group = self.group(slot);
             group.running.min(group.reserved) as usize
         });
-        (self.workers.len().saturating_sub(1)).saturating_sub(claimed.sum())
+        (self.capacity.saturating_sub(1)).saturating_sub(claimed.sum())
     }
 
     /// Whether the next worker of this group is one that it reserved.
@@ -87,12 +90,17 @@ impl Fair {
 
     /// The queued group that is first to be given what it reserved.
     pub(super) fn claimant(&self) -> Option<Slot> {
+        self.claimant_where(|_| true)
+    }
+
+    /// The same, of the groups that `wanted` accepts.
+    pub(super) fn claimant_where(&self, wanted: impl Fn(Slot) -> bool) -> Option<Slot> {
         if self.reserving.is_empty() || self.claimable() == 0 {
             return None;
         }
         let claims = |slot: &Slot| {
             let group = self.group(*slot);
-            group.running < group.reserved && self.queue.contains(slot.0)
+            group.running < group.reserved && self.queue.contains(slot.0) && wanted(*slot)
         };
         let claimants = self.reserving.iter().copied().filter(claims);
         claimants.min_by_key(|&slot| (self.group(slot).rank(), slot))
@@ -101,7 +109,7 @@ impl Fair {
     /// How far reserved time may move a group: half its ideal share of a period beyond what the weights have
     /// reached. No bound if its weight alone gives it what it reserved.
     pub(super) fn ceiling(&self, slot: Slot) -> u64 {
-        if !self.exceeds_its_weight(slot, (self.workers.len() as u64, self.working_weight)) {
+        if !self.exceeds_its_weight(slot, (self.capacity as u64, self.working_weight)) {
             return u64::MAX;
         }
         let others = self.working.saturating_sub(1);

@@ -184,3 +184,81 @@ fn a_slice_that_is_charged_while_it_runs_is_charged_once() {
     assert_eq!(charged(fair.stop(0, Nanos(10 * MS), 1)), Nanos(4 * MS));
     assert_eq!(fair.vruntime(slot), Nanos(5 * MS));
 }
+
+#[test]
+fn a_late_poll_is_charged_as_it_goes_on_and_once() {
+    let mut fair = fair(1);
+    let slot = fair.add(Weight::new(2));
+    fair.wake(slot, Nanos(0), false);
+    assert_eq!(
+        fair.late(0, Nanos(0), Late::Computing),
+        None,
+        "it runs nothing"
+    );
+    fair.start(0, slot, Nanos(0));
+    let mut given = Vec::new();
+    for (at, does) in [
+        (5, Late::Computing),
+        (8, Late::Blocked),
+        (20, Late::Computing),
+    ] {
+        given.push(fair.late(0, Nanos(at * MS), does).unwrap().given.0 / MS);
+        assert_eq!(fair.is_late(0), Some(does));
+        assert_eq!(fair.vruntime(slot), Nanos(at * MS / 2));
+    }
+    given.push(fair.stop(0, Nanos(100 * MS), 1).unwrap().given.0 / MS);
+    assert_eq!(given, [5, 3, 12, 80]);
+    assert_eq!(fair.vruntime(slot), Nanos(50 * MS));
+    assert_eq!(fair.is_late(0), None);
+}
+
+#[test]
+fn a_slice_that_ends_before_its_last_charge_is_charged_no_more() {
+    // What was stolen of a poll counts for nobody: its slice may end, on the books, before it was looked at last.
+    let mut fair = fair(1);
+    let slot = fair.add(Weight::MIN);
+    fair.wake(slot, Nanos(0), false);
+    fair.start(0, slot, Nanos(0));
+    fair.late(0, Nanos(20 * MS), Late::Computing);
+    assert_eq!(
+        fair.late(0, Nanos(15 * MS), Late::Computing).unwrap().given,
+        Nanos(0)
+    );
+    assert_eq!(fair.stop(0, Nanos(18 * MS), 1).unwrap().given, Nanos(0));
+    assert_eq!(fair.vruntime(slot), Nanos(20 * MS));
+}
+
+#[test]
+fn a_spare_passes_over_the_groups_of_which_a_poll_is_late() {
+    let mut fair = queued(&[(1, 0), (1, 1), (1, 2)]);
+    let [a, b, c] = [Slot(0), Slot(1), Slot(2)];
+    let ranked = |fair: &Fair| (fair.first(), fair.first_in_time());
+    fair.start(0, a, Nanos(0));
+    fair.late(0, Nanos(0), Late::Computing);
+    assert_eq!(ranked(&fair).1, Some(b));
+    // A blocked one takes nobody's CPU.
+    fair.late(0, Nanos(0), Late::Blocked);
+    assert_eq!(ranked(&fair), (fair.first(), fair.first()));
+    fair.late(0, Nanos(0), Late::Computing);
+    // A spare's own poll may be late too.
+    let spare = 7;
+    fair.start(spare, b, Nanos(0));
+    fair.late(spare, Nanos(0), Late::Computing);
+    assert_eq!(ranked(&fair).1, Some(c));
+    fair.dequeue(c);
+    assert_eq!(ranked(&fair).1, None);
+    fair.stop(0, Nanos(0), 1);
+    assert_eq!(ranked(&fair).1, Some(a));
+    fair.stop(spare, Nanos(0), 1);
+    assert!(fair.groups.iter().all(|group| group.late == 0));
+}
+
+#[test]
+fn a_spare_adds_nothing_to_what_is_shared_out() {
+    let mut fair = queued(&[(1, 0), (1, 0)]);
+    let (level, workers) = (fair.level(Slot(0)), fair.workers.len());
+    fair.start(5, Slot(1), Nanos(0));
+    assert!(fair.workers.len() > workers);
+    assert_eq!(fair.level(Slot(0)), level);
+    assert_eq!(fair.stop(9, Nanos(0), 0), None, "it never had a slice");
+}

@@ -9,10 +9,16 @@
 //!    half a base behind the others, and a queue that was empty forgets who was ahead.
 //! 3. What is served at one time is one [`Stream`]: one query, or the tasks without a query. Within a level
 //!    the older query goes first until it has used the level up, so that equal queries finish one after the
-//!    other instead of all late. In the last level queries take turns, one slice of that level each.
+//!    other instead of all late. In the last level, which has no end, queries take turns of [`LAST_SLICE`].
 //! 4. Tasks without a query go first in, first out, and take every other turn of a level.
+//! 5. Tasks that only have to be dropped are [`URGENT`]: before all levels, and on no level's account. One that waits is
+//!    found by its [`Place`] and drawn out, however deep the queue is.
 
+mod line;
+
+use crate::sched::MAX_BATCH;
 use crate::unit::{Nanos, QueryId};
+use line::Line;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The number of levels.
@@ -20,6 +26,10 @@ pub const LEVELS: usize = 8;
 
 /// How much time a level gets relative to the last one, in thousandths: 1.2 times as much per level up.
 pub const FACTORS: [u64; LEVELS] = [3583, 2986, 2488, 2074, 1728, 1440, 1200, 1000];
+
+/// How long a query of the last level keeps its precedence, in bases: most queries that are that old end within
+/// it, one after the other. One that does not gives way to the younger ones, so that these do not starve.
+pub const LAST_SLICE: u64 = 256;
 
 /// What a worker serves at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,13 +49,51 @@ pub struct Turn {
     pub level: usize,
 }
 
-/// Older queries first; in the last level, those with fewer used slices first.
+/// Stands for a level in a [`Turn`] of tasks that only have to be dropped.
+pub const URGENT: usize = LEVELS;
+
+/// Where a task waits in its stream: a number to find it again by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place(u64);
+
+impl Place {
+    /// As one number, for whoever keeps it in an atomic.
+    pub fn pack(self) -> u64 {
+        self.0
+    }
+
+    /// The place of that number.
+    pub fn unpack(packed: u64) -> Place {
+        Place(packed)
+    }
+
+    fn new(level: usize, rounds: u64, seat: u64) -> Place {
+        Place((level as u64) << 61 | (rounds & ROUNDS) << 40 | (seat & line::SEATS))
+    }
+
+    fn level(self) -> usize {
+        (self.0 >> 61) as usize
+    }
+
+    fn rounds(self) -> u64 {
+        self.0 >> 40 & ROUNDS
+    }
+
+    fn seat(self) -> u64 {
+        self.0 & line::SEATS
+    }
+}
+
+/// As many turns of the last level as are told apart: three years of CPU time, at the default base.
+const ROUNDS: u64 = (1 << 21) - 1;
+
+/// Older queries first; in the last level, those with fewer used turns first.
 type Rank = (u64, QueryId);
 
 #[derive(Debug)]
 struct Level<T> {
-    loose: VecDeque<T>,
-    queries: BTreeMap<Rank, VecDeque<T>>,
+    loose: Line<T>,
+    queries: BTreeMap<Rank, Line<T>>,
     /// Charged time divided by the level's factor.
     used: u64,
     /// Turns of this level that run now.
@@ -65,6 +113,7 @@ impl<T> Level<T> {
 pub struct Feedback<T> {
     base: u64,
     levels: [Level<T>; LEVELS],
+    urgent: VecDeque<(Stream, T)>,
     len: usize,
 }
 
@@ -89,7 +138,7 @@ impl<T> Feedback<T> {
     /// An empty queue whose first level lasts `base` of CPU time.
     pub fn new(base: Nanos) -> Feedback<T> {
         let level = || Level {
-            loose: VecDeque::new(),
+            loose: Line::default(),
             queries: BTreeMap::new(),
             used: 0,
             running: 0,
@@ -98,6 +147,7 @@ impl<T> Feedback<T> {
         Feedback {
             base: base.0.max(1),
             levels: std::array::from_fn(|_| level()),
+            urgent: VecDeque::new(),
             len: 0,
         }
     }
@@ -114,18 +164,99 @@ impl<T> Feedback<T> {
 
     /// Queues a task at the end of its stream. `cpu`: what its query has used, or itself if it has none.
     pub fn push(&mut self, stream: Stream, cpu: Nanos, task: T) {
-        self.queue_of(stream, cpu).push_back(task);
+        self.push_noted(stream, cpu, task, |_, _| {});
+    }
+
+    /// As [`Feedback::push`], and tells the task's place.
+    pub fn push_noted(
+        &mut self,
+        stream: Stream,
+        cpu: Nanos,
+        task: T,
+        note: impl FnOnce(&T, Place),
+    ) {
+        let (level, rounds) = self.height(cpu);
+        self.line(stream, level, rounds)
+            .push_back(task, |task, seat| {
+                note(task, Place::new(level, rounds, seat));
+            });
         self.len += 1;
     }
 
     /// Queues a task before all others of its stream: it had been taken and was not served.
     pub fn push_front(&mut self, stream: Stream, cpu: Nanos, task: T) {
-        self.queue_of(stream, cpu).push_front(task);
+        self.push_front_noted(stream, cpu, task, |_, _| {});
+    }
+
+    /// As [`Feedback::push_front`], and tells the task's place.
+    pub fn push_front_noted(
+        &mut self,
+        stream: Stream,
+        cpu: Nanos,
+        task: T,
+        note: impl FnOnce(&T, Place),
+    ) {
+        let (level, rounds) = self.height(cpu);
+        self.line(stream, level, rounds)
+            .push_front(task, |task, seat| {
+                note(task, Place::new(level, rounds, seat));
+            });
         self.len += 1;
+    }
+
+    /// Queues a task that only has to be dropped.
+    pub fn push_urgent(&mut self, stream: Stream, task: T) {
+        self.urgent.push_back((stream, task));
+        self.len += 1;
+    }
+
+    /// Makes the task in this place urgent, if it is still the one that `is` says. False if it is not there.
+    pub fn hurry(&mut self, stream: Stream, place: Place, is: impl FnOnce(&T) -> bool) -> bool {
+        let Some(level) = self.levels.get_mut(place.level()) else {
+            return false;
+        };
+        let task = match stream {
+            Stream::Loose => level.loose.withdraw(place.seat(), is),
+            Stream::Query(id) => {
+                let rank = (place.rounds(), id);
+                let task = level
+                    .queries
+                    .get_mut(&rank)
+                    .and_then(|line| line.withdraw(place.seat(), is));
+                if level.queries.get(&rank).is_some_and(Line::is_empty) {
+                    level.queries.remove(&rank);
+                }
+                task
+            }
+        };
+        let found = task.map(|task| self.urgent.push_back((stream, task)));
+        found.is_some()
+    }
+
+    /// Makes all waiting tasks of a query urgent.
+    pub fn hurry_query(&mut self, id: QueryId) {
+        for level in &mut self.levels {
+            let ranks = level.queries.keys().filter(|(_, query)| *query == id);
+            for rank in ranks.copied().collect::<Vec<_>>() {
+                let mut line = level.queries.remove(&rank).unwrap_or_default();
+                while let Some(task) = line.pop_front() {
+                    self.urgent.push_back((Stream::Query(id), task));
+                }
+            }
+        }
+    }
+
+    /// Whether tasks wait that only have to be dropped.
+    pub fn has_urgent(&self) -> bool {
+        !self.urgent.is_empty()
     }
 
     /// The turn that is due. It is running until [`Feedback::charge`] ends it.
     pub fn begin(&mut self) -> Option<Turn> {
+        if let Some(&(stream, _)) = self.urgent.front() {
+            let level = URGENT;
+            return Some(Turn { stream, level });
+        }
         let waiting = (0..LEVELS).filter(|&l| !self.levels[l].is_empty());
         let level = waiting.min_by_key(|&l| (self.levels[l].used, l))?;
         let due = &mut self.levels[level];
@@ -146,13 +277,20 @@ impl<T> Feedback<T> {
 
     /// Continues a turn whose tasks the worker still holds, after it was charged.
     pub fn resume(&mut self, turn: Turn) {
-        self.wake_level(turn.level);
-        self.levels[turn.level].running += 1;
+        if turn.level < LEVELS {
+            self.wake_level(turn.level);
+            self.levels[turn.level].running += 1;
+        }
     }
 
     /// Takes the next task of a turn.
     pub fn take(&mut self, turn: Turn) -> Option<T> {
-        let level = &mut self.levels[turn.level];
+        let Some(level) = self.levels.get_mut(turn.level) else {
+            let due = self.urgent.front()?.0 == turn.stream;
+            let (_, task) = due.then(|| self.urgent.pop_front()).flatten()?;
+            self.len -= 1;
+            return Some(task);
+        };
         let task = match turn.stream {
             Stream::Loose => level.loose.pop_front(),
             Stream::Query(id) => {
@@ -170,7 +308,10 @@ impl<T> Feedback<T> {
 
     /// Tasks of a turn's stream that wait in its level.
     pub fn waiting(&self, turn: Turn) -> usize {
-        let level = &self.levels[turn.level];
+        let Some(level) = self.levels.get(turn.level) else {
+            let own = |(stream, _): &&(Stream, T)| *stream == turn.stream;
+            return self.urgent.iter().take(MAX_BATCH).take_while(own).count();
+        };
         match turn.stream {
             Stream::Loose => level.loose.len(),
             Stream::Query(id) => level
@@ -183,31 +324,35 @@ impl<T> Feedback<T> {
 
     /// Ends a turn and charges its level with the time that it was given.
     pub fn charge(&mut self, turn: Turn, given: Nanos) {
-        let level = &mut self.levels[turn.level];
+        let Some(level) = self.levels.get_mut(turn.level) else {
+            return;
+        };
         level.running = level.running.saturating_sub(1);
         level.used = level.used.saturating_add(scaled(given.0, turn.level));
     }
 
-    fn queue_of(&mut self, stream: Stream, cpu: Nanos) -> &mut VecDeque<T> {
+    /// The level and the turn there of a query or loose task that has used `cpu`.
+    fn height(&self, cpu: Nanos) -> (usize, u64) {
         let level = level_of(cpu, Nanos(self.base));
+        (level, self.rounds(level, cpu).min(ROUNDS))
+    }
+
+    fn line(&mut self, stream: Stream, level: usize, rounds: u64) -> &mut Line<T> {
         self.wake_level(level);
         match stream {
             Stream::Loose => &mut self.levels[level].loose,
-            Stream::Query(id) => self.levels[level]
-                .queries
-                .entry((self.rounds(level, cpu), id))
-                .or_default(),
+            Stream::Query(id) => self.levels[level].queries.entry((rounds, id)).or_default(),
         }
     }
 
-    /// How many of the last level's slices a query has used; 0 in the others.
+    /// How many turns of the last level a query has used; 0 in the others.
     fn rounds(&self, level: usize, cpu: Nanos) -> u64 {
         if level + 1 < LEVELS {
             return 0;
         }
         let (begin, slice) = (
             level_end(level - 1, Nanos(self.base)),
-            self.base.saturating_mul(LEVELS as u64),
+            self.base.saturating_mul(LAST_SLICE),
         );
         cpu.0.saturating_sub(begin) / slice
     }

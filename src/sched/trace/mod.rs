@@ -11,7 +11,7 @@ pub use recorder::Recorder;
 pub use text::TraceError;
 
 use super::Config;
-use super::fair::{Charge, Fair, Slot};
+use super::fair::{Charge, Fair, Late, Slot};
 use crate::unit::{Cores, Nanos, Weight};
 
 /// One call to the policy, with its arguments.
@@ -48,6 +48,14 @@ pub enum Op {
     },
     /// [`Fair::charge_running`].
     ChargeRunning { worker: usize, now: Nanos },
+    /// [`Fair::late`].
+    Late {
+        worker: usize,
+        now: Nanos,
+        does: Late,
+    },
+    /// [`Fair::first_in_time`].
+    FirstInTime,
     /// [`Fair::is_behind_next`].
     IsBehindNext { slot: Slot },
     /// [`Fair::set_reserved`].
@@ -56,6 +64,12 @@ pub enum Op {
     SetCap {
         slot: Slot,
         cap: Option<Cores>,
+        now: Nanos,
+    },
+    /// [`Fair::excuse`].
+    Excuse {
+        slot: Slot,
+        excused: bool,
         now: Nanos,
     },
     /// [`Fair::refill`].
@@ -150,6 +164,8 @@ fn apply(fair: &mut Fair, op: Op) -> Answer {
         }
         Op::Stop { worker, now, polls } => Answer::Charge(fair.stop(worker, now, polls)),
         Op::ChargeRunning { worker, now } => Answer::Charge(fair.charge_running(worker, now)),
+        Op::Late { worker, now, does } => Answer::Charge(fair.late(worker, now, does)),
+        Op::FirstInTime => Answer::Group(fair.first_in_time()),
         Op::IsBehindNext { slot } => Answer::Flag(fair.is_behind_next(slot)),
         Op::SetReserved { slot, workers } => {
             fair.set_reserved(slot, workers);
@@ -157,6 +173,10 @@ fn apply(fair: &mut Fair, op: Op) -> Answer {
         }
         Op::SetCap { slot, cap, now } => {
             fair.set_cap(slot, cap, now);
+            Answer::Unit
+        }
+        Op::Excuse { slot, excused, now } => {
+            fair.excuse(slot, excused, now);
             Answer::Unit
         }
         Op::Refill { now } => Answer::Group(fair.refill(now)),

@@ -4,7 +4,7 @@
 
 use super::{Answer, Op, Trace};
 use crate::sched::Config;
-use crate::sched::fair::{Charge, Fair, Slice, Slot};
+use crate::sched::fair::{Charge, Fair, Late, Slice, Slot};
 use crate::unit::{Cores, Nanos, Weight};
 use std::ops::Deref;
 
@@ -115,6 +115,20 @@ impl Recorder {
         charge
     }
 
+    /// See [`Fair::late`].
+    pub fn late(&mut self, worker: usize, now: Nanos, does: Late) -> Option<Charge> {
+        let charge = self.fair.late(worker, now, does);
+        self.note(Op::Late { worker, now, does }, Answer::Charge(charge));
+        charge
+    }
+
+    /// See [`Fair::first_in_time`].
+    pub fn first_in_time(&mut self) -> Option<Slot> {
+        let first = self.fair.first_in_time();
+        self.note(Op::FirstInTime, Answer::Group(first));
+        first
+    }
+
     /// See [`Fair::set_reserved`].
     pub fn set_reserved(&mut self, slot: Slot, workers: u32) {
         self.fair.set_reserved(slot, workers);
@@ -125,6 +139,12 @@ impl Recorder {
     pub fn set_cap(&mut self, slot: Slot, cap: Option<Cores>, now: Nanos) {
         self.fair.set_cap(slot, cap, now);
         self.note(Op::SetCap { slot, cap, now }, Answer::Unit);
+    }
+
+    /// See [`Fair::excuse`].
+    pub fn excuse(&mut self, slot: Slot, excused: bool, now: Nanos) {
+        self.fair.excuse(slot, excused, now);
+        self.note(Op::Excuse { slot, excused, now }, Answer::Unit);
     }
 
     /// See [`Fair::refill`]. Not recorded where it is too early to do anything.

@@ -4,7 +4,7 @@
 
 use super::{Answer, Op, Trace};
 use crate::sched::Config;
-use crate::sched::fair::{Charge, Slot};
+use crate::sched::fair::{Charge, Late, Slot};
 use crate::unit::{Cores, Nanos, Weight};
 use std::fmt;
 use std::str::{FromStr, SplitWhitespace};
@@ -25,6 +25,11 @@ impl fmt::Display for Op {
             Op::Start { worker, slot, now } => write!(f, "start {worker} {} {}", slot.0, now.0),
             Op::Stop { worker, now, polls } => write!(f, "stop {worker} {} {polls}", now.0),
             Op::ChargeRunning { worker, now } => write!(f, "charge {worker} {}", now.0),
+            Op::Late { worker, now, does } => {
+                let blocked = does == Late::Blocked;
+                write!(f, "late {worker} {} {blocked}", now.0)
+            }
+            Op::FirstInTime => write!(f, "in_time"),
             Op::IsBehindNext { slot } => write!(f, "behind {}", slot.0),
             Op::SetReserved { slot, workers } => write!(f, "reserve {} {workers}", slot.0),
             Op::SetCap {
@@ -33,6 +38,9 @@ impl fmt::Display for Op {
                 now,
             } => write!(f, "cap {} {} {}", slot.0, now.0, cap.millionths()),
             Op::SetCap { slot, now, .. } => write!(f, "uncap {} {}", slot.0, now.0),
+            Op::Excuse { slot, excused, now } => {
+                write!(f, "excuse {} {} {excused}", slot.0, now.0)
+            }
             Op::Refill { now } => write!(f, "refill {}", now.0),
             Op::GiveWay { now } => write!(f, "give_way {}", now.0),
         }
@@ -157,6 +165,19 @@ fn call(line: &str) -> Option<(Op, Answer)> {
             let (worker, now) = (next(words)?, Nanos(next(words)?));
             (Op::ChargeRunning { worker, now }, charge(none, told)?)
         }
+        "late" => {
+            let (worker, now, blocked) = (next(words)?, Nanos(next(words)?), next(words)?);
+            let does = if blocked {
+                Late::Blocked
+            } else {
+                Late::Computing
+            };
+            (Op::Late { worker, now, does }, charge(none, told)?)
+        }
+        "in_time" => {
+            let first = if none { None } else { Some(slot(told)?) };
+            (Op::FirstInTime, Answer::Group(first))
+        }
         "behind" => (
             Op::IsBehindNext { slot: slot(words)? },
             Answer::Flag(next(told)?),
@@ -174,6 +195,10 @@ fn call(line: &str) -> Option<(Op, Answer)> {
             let (slot, now) = (slot(words)?, Nanos(next(words)?));
             let cap = None;
             (Op::SetCap { slot, cap, now }, Answer::Unit)
+        }
+        "excuse" => {
+            let (slot, now, excused) = (slot(words)?, Nanos(next(words)?), next(words)?);
+            (Op::Excuse { slot, excused, now }, Answer::Unit)
         }
         "refill" => {
             let now = Nanos(next(words)?);

@@ -15,6 +15,8 @@ const EXAMPLE: &str =
     "for example CREATE RESOURCE GROUP etl TO (user='loader') WITH ('cpu_core_limit'='4')";
 const CLASSIFIER: &str = "for example (user='bi', query_type IN ('select', 'insert'))";
 const ASSIGNMENT: &str = "for example WITH ('cpu_core_limit'='4', 'concurrency_limit'='10')";
+const VARIABLE: &str =
+    "for example SET GLOBAL query_runner_threads = 40; SHOW VARIABLES lists them";
 const NAME: &str =
     "a name is a letter or _ followed by at most 63 letters, digits, _, $ or -, for example etl_1";
 

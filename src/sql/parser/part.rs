@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-use super::{ASSIGNMENT, CLASSIFIER, NAME, Parsed, Parser};
+use super::{ASSIGNMENT, CLASSIFIER, NAME, Parsed, Parser, VARIABLE};
 use crate::sql::ast::*;
 use crate::sql::error::{SqlError, SqlErrorKind};
 use crate::sql::span::Spanned;
@@ -117,6 +117,23 @@ impl Parser<'_> {
         }
     }
 
+    /// `variable = value`; the value may be a bare word too.
+    pub(super) fn setting(&mut self) -> Parsed<Assignment> {
+        let key = self.key("the name of a variable", VARIABLE)?;
+        if !self.punct('=') {
+            return Err(self.unexpected(&["="], VARIABLE));
+        }
+        if let Some(word) = self.peek()
+            && word.kind == TokKind::Word
+        {
+            let value = Spanned::new(word.text.to_owned(), self.here());
+            self.at += 1;
+            return Ok(Assignment { key, value });
+        }
+        let value = self.value()?;
+        Ok(Assignment { key, value })
+    }
+
     /// A quoted text, or a bare number with an optional sign (so that the range check can speak of it).
     fn value(&mut self) -> Parsed<Spanned<String>> {
         let minus = match self.peek() {
@@ -144,20 +161,26 @@ impl Parser<'_> {
         self.open(IDS)?;
         let mut ids = Vec::new();
         loop {
-            let id = match self.peek() {
-                Some(t) if t.kind == TokKind::Number => t.text.parse::<u64>().ok(),
-                _ => None,
-            };
-            let Some(id) = id else {
-                return Err(self.expected("the id of a classifier", &[], IDS));
-            };
-            ids.push(Spanned::new(id, self.here()));
-            self.at += 1;
+            ids.push(self.whole_number("the id of a classifier", IDS)?);
             if self.punct(')') {
                 return Ok(ids);
             }
             self.comma_or_close(IDS)?;
         }
+    }
+
+    /// Digits that fit 64 bits; `what` they are, for the error.
+    pub(super) fn whole_number(&mut self, what: &str, example: &str) -> Parsed<Spanned<u64>> {
+        let number = match self.peek() {
+            Some(t) if t.kind == TokKind::Number => t.text.parse::<u64>().ok(),
+            _ => None,
+        };
+        let Some(number) = number else {
+            return Err(self.expected(what, &[], example));
+        };
+        let span = self.here();
+        self.at += 1;
+        Ok(Spanned::new(number, span))
     }
 
     /// A group's name: quoted in any way, or bare. Bare, it goes up to the next blank, comma or parenthesis, so that a

@@ -2,8 +2,9 @@
 //!
 //! Pure.
 
-use super::{ASSIGNMENT, EXAMPLE, Parsed, Parser};
+use super::{ASSIGNMENT, EXAMPLE, Parsed, Parser, VARIABLE};
 use crate::sql::ast::*;
+use crate::sql::span::Spanned;
 
 impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
@@ -21,8 +22,27 @@ impl Parser<'_> {
             Ok(Statement::DropGroup(DropGroup { if_exists, name }))
         } else if self.keyword("SHOW") {
             self.show()
+        } else if self.keyword("SET") {
+            if !self.keyword("GLOBAL") {
+                return Err(self.unexpected(&["GLOBAL"], VARIABLE));
+            }
+            Ok(Statement::SetGlobal(self.setting()?))
+        } else if self.keyword("ROLLBACK") {
+            for word in ["CATALOG", "TO", "VERSION"] {
+                self.expect(word)?;
+            }
+            let hint = "for example ROLLBACK CATALOG TO VERSION 3; SHOW CATALOG HISTORY lists them";
+            Ok(Statement::Rollback(self.whole_number("a version", hint)?))
+        } else if self.keyword("SET") {
+            if !self.keyword("GLOBAL") {
+                return Err(self.unexpected(&["GLOBAL"], VARIABLE));
+            }
+            Ok(Statement::SetGlobal(self.setting()?))
         } else {
-            Err(self.unexpected(&["CREATE", "ALTER", "DROP", "SHOW", "SELECT"], EXAMPLE))
+            let words = [
+                "CREATE", "ALTER", "DROP", "SHOW", "SET", "SELECT", "ROLLBACK",
+            ];
+            Err(self.unexpected(&words, EXAMPLE))
         }
     }
 
@@ -105,28 +125,46 @@ impl Parser<'_> {
                 Some(self.name()?)
             }));
         }
+        if self.keyword("VARIABLES") {
+            return Ok(Statement::ShowVariables(self.like()?));
+        }
+        if self.keyword("CATALOG") {
+            self.expect("HISTORY")?;
+            return Ok(Statement::ShowHistory);
+        }
         let verbose = self.keyword("VERBOSE");
         if !self.keyword("RESOURCE") {
             let expected: &[&str] = if verbose {
                 &["RESOURCE"]
             } else {
-                &["RESOURCE", "VERBOSE", "CREATE", "USAGE"]
+                &[
+                    "RESOURCE",
+                    "VERBOSE",
+                    "CREATE",
+                    "USAGE",
+                    "VARIABLES",
+                    "CATALOG",
+                ]
             };
             return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));
         }
         let which = if self.keyword("GROUPS") {
             let all = self.keyword("ALL");
-            let like = if self.keyword("LIKE") {
-                Some(self.quoted("a pattern in quotes", "for example LIKE 'etl%'")?)
-            } else {
-                None
-            };
+            let like = self.like()?;
             Which::Many { all, like }
         } else {
             self.groups_or_group()?;
             Which::One(self.name()?)
         };
         Ok(Statement::ShowGroups(ShowGroups { verbose, which }))
+    }
+
+    fn like(&mut self) -> Parsed<Option<Spanned<String>>> {
+        if !self.keyword("LIKE") {
+            return Ok(None);
+        }
+        self.quoted("a pattern in quotes", "for example LIKE 'etl%'")
+            .map(Some)
     }
 
     fn groups_or_group(&mut self) -> Parsed<()> {

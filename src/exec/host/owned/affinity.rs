@@ -15,13 +15,13 @@ pub(super) fn cpus() -> Vec<usize> {
     }
 }
 
-/// Keeps the calling thread on this CPU.
+/// Keeps the calling thread on these CPUs. Threads that it starts inherit them.
 #[cfg(target_os = "linux")]
-pub(super) fn pin(cpu: usize) {
+pub(super) fn keep_to(cpus: &[usize]) {
     use rustix::thread::{CpuSet, sched_setaffinity};
-    let mut only = CpuSet::new();
-    only.set(cpu);
-    let _ = sched_setaffinity(None, &only);
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    let _ = sched_setaffinity(None, &set);
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -30,4 +30,4 @@ pub(super) fn cpus() -> Vec<usize> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn pin(_cpu: usize) {}
+pub(super) fn keep_to(_cpus: &[usize]) {}

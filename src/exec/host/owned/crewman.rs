@@ -18,6 +18,11 @@ use std::task::{Context, Poll};
 /// so the last time. Shorter stints keep it: handing over costs a switch of threads per event otherwise.
 const STINT: Nanos = Nanos::from_millis(1);
 
+/// A quantum with a poll that keeps I/O waiting takes longer than this.
+const LONG: Nanos = Nanos::from_millis(2);
+/// After so many shorter ones in a row the worker looks after I/O itself again.
+const CALM: u32 = 8;
+
 /// A worker and the thread that it will have.
 pub(super) struct Crewman {
     worker: Worker,
@@ -26,6 +31,8 @@ pub(super) struct Crewman {
     over: bool,
     awake_since: Nanos,
     long_stint: bool,
+    /// Short quanta in a row.
+    calm: u32,
     // Last: whoever waits for the count to fall may rely on all else being gone.
     _present: Present,
 }
@@ -48,6 +55,7 @@ impl Crewman {
             over: false,
             awake_since: Nanos::ZERO,
             long_stint: false,
+            calm: 0,
         }
     }
 
@@ -62,6 +70,7 @@ impl Crewman {
 
     fn run(&mut self) {
         loop {
+            let begun = self.now();
             let exit = {
                 let worker = &self.worker;
                 let slices = poll_fn(|_| Poll::Ready(worker.run()));
@@ -73,16 +82,25 @@ impl Crewman {
                     self.worker.retire();
                     return;
                 }
-                Exit::Yield => self.look(),
+                Exit::Yield => self.look(begun),
                 Exit::Idle => self.sleep(),
             }
         }
     }
 
     /// The end of a quantum.
-    fn look(&mut self) {
+    fn look(&mut self, begun: Nanos) {
+        let now = self.now();
+        self.calm = if now.since(begun) < LONG {
+            self.calm + 1
+        } else {
+            0
+        };
+        if self.calm >= CALM {
+            self.engine.relieve();
+        }
         self.engine.look();
-        if self.now().since(self.awake_since) >= STINT {
+        if now.since(self.awake_since) >= STINT {
             self.long_stint = true;
             self.engine.hand_over();
         }
@@ -92,6 +110,7 @@ impl Crewman {
         if !self.worker.prepare_to_sleep() {
             return;
         }
+        self.engine.relieve();
         let now = self.now();
         self.long_stint = now.since(self.awake_since) >= STINT;
         loop {

@@ -26,8 +26,10 @@ impl Driver {
 
     /// Takes the driver; false if somebody has it.
     pub(super) fn take(&self) -> bool {
-        // Most of the time somebody has it: look first.
-        !self.is_held() && !self.held.swap(true, SeqCst)
+        // Who is refused writes nothing.
+        self.held
+            .compare_exchange(false, true, SeqCst, SeqCst)
+            .is_ok()
     }
 
     pub(super) fn let_go(&self) {

@@ -2,25 +2,23 @@
 //!
 //! Mechanism; any thread. Raw tokio tasks, I/O and timers live on a current-thread runtime whose core is driven
 //! by one thread at a time: a worker that sleeps, a worker at the end of its quantum, or, while every worker is
-//! in a long poll, a stand-in of the watchdog's.
+//! in a long poll, a [stand-in](StandIn).
 
+use super::affinity;
 use super::driver::Driver;
+use super::standin::StandIn;
 use crate::exec::core::Core;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::task::Poll;
-use std::thread;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// How many raw tokio tasks run before the root future, that is the worker, is looked at again.
 const RAW_TASKS: u32 = 16;
-/// Looks of the watchdog that find some worker able to drive before the stand-in is sent away.
-const CALM: u32 = 8;
 
 pub(super) struct Engine {
     /// None only while it is being dropped.
@@ -28,12 +26,9 @@ pub(super) struct Engine {
     handle: Handle,
     core: Arc<Core>,
     driver: Driver,
+    standin: StandIn,
     /// Threads that drive or work.
     present: watch::Sender<usize>,
-    standing_in: AtomicBool,
-    calm: AtomicU32,
-    /// Sends the stand-in away.
-    relief: Notify,
 }
 
 /// Counted while it lives.
@@ -46,26 +41,35 @@ impl Drop for Present {
 }
 
 impl Engine {
-    pub(super) fn new(core: Arc<Core>) -> io::Result<Engine> {
-        let runtime = Builder::new_current_thread()
+    /// `cpus`: those among which workers are pinned, if they are.
+    pub(super) fn new(core: Arc<Core>, cpus: &[usize]) -> io::Result<Engine> {
+        let mut builder = Builder::new_current_thread();
+        builder
             .enable_all()
             .event_interval(RAW_TASKS)
-            .thread_name("quotient-blocking")
-            .build()?;
+            .thread_name("quotient-blocking");
+        if !cpus.is_empty() {
+            // A thread of the blocking pool is started by a worker and would stay on that one's CPU.
+            let cpus = cpus.to_vec();
+            builder.on_thread_start(move || affinity::keep_to(&cpus));
+        }
+        let runtime = builder.build()?;
         Ok(Engine {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
             core,
             driver: Driver::new(),
+            standin: StandIn::default(),
             present: watch::Sender::new(0),
-            standing_in: AtomicBool::new(false),
-            calm: AtomicU32::new(0),
-            relief: Notify::new(),
         })
     }
 
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    pub(super) fn standin(&self) -> &StandIn {
+        &self.standin
     }
 
     pub(super) fn driver(&self) -> &Driver {
@@ -116,51 +120,29 @@ impl Engine {
     /// Wakes a resting worker to take the driver, if that is free. True if one was woken.
     pub(super) fn hand_over(&self) -> bool {
         let heir = self.driver.heir();
-        if let Some(worker) = heir {
-            self.core.seat(worker).waker.wake();
+        if let Some(seat) = heir.and_then(|worker| self.core.seat(worker)) {
+            seat.waker.wake();
         }
         heir.is_some()
     }
 
     /// The watchdog's regular look. `stuck`: no worker comes to drive in a moment. True if that was so.
     pub(super) fn watch(self: &Arc<Self>, stuck: bool) -> bool {
-        if !stuck {
-            if self.standing_in.load(SeqCst) && self.calm.fetch_add(1, SeqCst) >= CALM {
-                self.relief.notify_one();
-            }
-            return false;
+        if stuck && !self.driver.is_held() && !self.hand_over() {
+            self.standin.call(self);
         }
-        self.calm.store(0, SeqCst);
-        if !self.driver.is_held() && !self.hand_over() {
-            self.stand_in();
-        }
-        true
+        stuck
     }
 
-    /// Starts a thread that drives until it is relieved. Without one (the system refuses more threads) I/O waits
-    /// for the long polls to end.
-    fn stand_in(self: &Arc<Self>) {
-        if self.standing_in.swap(true, SeqCst) {
-            return;
-        }
-        let (engine, present) = (self.clone(), self.enlist());
-        let run = move || {
-            engine.drive(engine.relief.notified());
-            engine.standing_in.store(false, SeqCst);
-            engine.hand_over();
-            drop(engine);
-            drop(present);
-        };
-        let started = thread::Builder::new().name("quotient-io".into()).spawn(run);
-        if started.is_err() {
-            self.standing_in.store(false, SeqCst);
-        }
+    /// A worker can look after I/O itself from now on: sends the stand-in away.
+    pub(super) fn relieve(&self) {
+        self.standin.relieve();
     }
 
     /// A worker's thread leaves for good: somebody else must have the driver, or nobody needs it any more.
     pub(super) fn leave(&self) {
         if self.core.is_unmanned() {
-            self.relief.notify_one();
+            self.standin.dismiss();
         } else {
             self.hand_over();
         }

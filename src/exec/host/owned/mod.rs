@@ -8,6 +8,7 @@ mod affinity;
 mod crewman;
 mod driver;
 mod engine;
+mod standin;
 
 use crate::exec::core::Core;
 use crate::exec::join::Cause;
@@ -43,7 +44,8 @@ pub(super) fn start(
     pinned: bool,
     abandoned: &Cause,
 ) -> io::Result<(Crew, Handle, Berth)> {
-    let engine = Arc::new(Engine::new(core.clone())?);
+    let cpus = if pinned { affinity::cpus() } else { Vec::new() };
+    let engine = Arc::new(Engine::new(core.clone(), &cpus)?);
     let weak = Arc::downgrade(&engine);
     let (mut crew, handle) = (
         Crew {
@@ -58,7 +60,6 @@ pub(super) fn start(
     });
     // Even a single worker needs it: nobody else drives while that is in a long poll.
     core.watchdog().start(Arc::downgrade(core));
-    let cpus = if pinned { affinity::cpus() } else { Vec::new() };
     // All of them first: those that get no thread must be seen to leave.
     let crewmen: Vec<_> = workers
         .into_iter()
@@ -68,12 +69,13 @@ pub(super) fn start(
         let cpu = cpus.get(index % cpus.len().max(1)).copied();
         let run = move || {
             if let Some(cpu) = cpu {
-                affinity::pin(cpu);
+                affinity::keep_to(&[cpu]);
             }
             crewman.work();
         };
         let started = thread::Builder::new()
-            .name(format!("quotient-worker-{index}"))
+            // Systems show fifteen characters.
+            .name(format!("quotient-{index}"))
             .spawn(run);
         match started {
             Ok(thread) => crew.threads.push(thread),

@@ -1,0 +1,14 @@
+//! Four programs that allocate much, over mimalloc: started by `alloc_groups`.
+
+#[path = "support/measure.rs"]
+#[allow(dead_code, reason = "only the CPU time is needed")]
+mod measure;
+#[path = "support/programs.rs"]
+mod programs;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    programs::main();
+}

@@ -1,0 +1,257 @@
+//! [`GroupAlloc`]: a global allocator that knows whose every block is. The crate's one unsafe room:
+//! this file and its two parts.
+//!
+//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of pages for tags. It adds to the
+//! allocator inside (the *inner* one) a tag per block, the 16-bit number of its owner:
+//!
+//! ```text
+//!  up to 1022 B   [ the caller's bytes ][tag]            a footer, right behind layout.size()
+//!  above          [ the caller's bytes ]  …  [tag]       in a table: 2 bytes per KiB of address
+//! ```
+//!
+//! What makes this sound, cited below by number:
+//!
+//! 1. *One shape per size.* `inner_size` depends on the caller's size alone, and `GlobalAlloc`'s contract gives
+//!    the same size to the end of a block as to its beginning. So every block goes back to the inner allocator
+//!    with the layout that it came with.
+//! 2. *The tag is inside.* A footer takes two bytes that were asked for in addition. A block without one has at
+//!    least 1024 bytes, so that no two such blocks begin in the same KiB: each has its place in the table alone.
+//! 3. *The tag is written before the block is handed out and read before it is given back*, by whoever has the
+//!    block then; the one who hands a block to another thread orders the two, as for the block's own bytes.
+//! 4. *The compiler must not know.* It takes the global allocator's blocks for `size` bytes that nobody looks at
+//!    any more when they are freed. With link-time optimisation one side of the allocator may be inlined where the
+//!    other is a call: reading behind `size` is then "unreachable", writing a footer "dead". Every pointer that
+//!    comes in or goes out is therefore passed through an empty assembler statement, whose result is a pointer
+//!    that the compiler knows nothing about. Where there is no inline assembler, all tags are in the table.
+
+#![allow(unsafe_code)]
+
+#[cfg(feature = "mimalloc")]
+mod inner;
+mod tag;
+
+#[cfg(feature = "mimalloc")]
+pub use inner::Mimalloc;
+
+use super::local;
+use std::alloc::{GlobalAlloc, Layout};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU16, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use tag::{
+    FOOTER_MOST, LEAF, LEAF_BITS, LEAVES, incoming, inner_layout, inner_size, outgoing, owner_of,
+    place_of,
+};
+
+/// A `#[global_allocator]` over another allocator that knows whose every block is.
+///
+/// ```
+/// use quotient::alloc::GroupAlloc;
+///
+/// #[global_allocator]
+/// static ALLOC: GroupAlloc<std::alloc::System> = GroupAlloc::over(std::alloc::System);
+///
+/// # fn main() {
+/// drop(vec![1u8; 100]);
+/// assert!(quotient::mem::is_installed());
+/// # }
+/// ```
+///
+/// A block belongs to the query whose task allocates it, or to the group if the task is of no query, or to the
+/// process. It counts as the size asked for, small ones too, until it is freed, by whatever thread and whenever
+/// that is; growing it by `realloc` makes it the grower's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupAlloc<A = DefaultAlloc> {
+    inner: A,
+}
+
+#[cfg(feature = "mimalloc")]
+type DefaultAlloc = Mimalloc;
+#[cfg(not(feature = "mimalloc"))]
+type DefaultAlloc = std::alloc::System;
+
+impl GroupAlloc {
+    /// Over mimalloc, or over the system's allocator if the feature `mimalloc` is off.
+    #[cfg(feature = "mimalloc")]
+    pub const fn new() -> GroupAlloc {
+        GroupAlloc::over(Mimalloc)
+    }
+
+    /// Over mimalloc, or over the system's allocator if the feature `mimalloc` is off.
+    #[cfg(not(feature = "mimalloc"))]
+    pub const fn new() -> GroupAlloc {
+        GroupAlloc::over(std::alloc::System)
+    }
+}
+
+impl<A> GroupAlloc<A> {
+    /// Over any other allocator.
+    pub const fn over(inner: A) -> GroupAlloc<A> {
+        GroupAlloc { inner }
+    }
+}
+
+// ---- the allocator ------------------------------------------------------------------------------------------
+
+impl<A: GlobalAlloc> GroupAlloc<A> {
+    /// Tags a block that the inner allocator gave for `size` bytes, already charged to `owner`. Null if it gave
+    /// none: then the charge is undone.
+    ///
+    /// # Safety
+    ///
+    /// `block` is null, or of [`inner_size`]`(size)` bytes and nobody else's.
+    #[inline(always)]
+    unsafe fn tag(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
+        if block.is_null() {
+            return refund(owner, size);
+        }
+        if size <= FOOTER_MOST {
+            // SAFETY: invariant 2: the two bytes behind `size` are the block's.
+            unsafe { block.add(size).cast::<u16>().write_unaligned(owner) };
+            return outgoing(block);
+        }
+        // SAFETY: the same block.
+        unsafe { self.tag_in_table(block, size, owner) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::tag`], with a block that is not null and has no footer.
+    #[inline]
+    unsafe fn tag_in_table(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
+        if let Some(place) = place_of(block) {
+            // Relaxed: invariant 3.
+            place.store(owner, Relaxed);
+            return outgoing(block);
+        }
+        // SAFETY: the same block.
+        unsafe { self.tag_in_new_leaf(block, size, owner) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::tag_in_table`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn tag_in_new_leaf(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
+        if let Some(entry) = LEAVES.get(block.addr() >> LEAF_BITS) {
+            // SAFETY: the layout's size is not 0.
+            let leaf = unsafe { self.inner.alloc_zeroed(LEAF) };
+            // The alignment of `LEAF` is that of its elements.
+            let tags = leaf.cast::<AtomicU16>();
+            let published = entry.compare_exchange(null_mut(), tags, AcqRel, Acquire);
+            if !leaf.is_null() && published.is_err() {
+                // SAFETY: it was allocated above with this layout, and nobody else has seen it.
+                unsafe { self.inner.dealloc(leaf, LEAF) };
+            }
+        }
+        if let Some(place) = place_of(block) {
+            place.store(owner, Relaxed);
+        } else {
+            // No memory for the leaf, or an address without one. The block will be taken for the process's, also
+            // if a leaf is made later: it begins with zeros.
+            local::give(owner, size as u64);
+            super::slot::force_charge(0, size as u64);
+        }
+        outgoing(block)
+    }
+}
+
+#[cold]
+fn refund(owner: u16, size: usize) -> *mut u8 {
+    local::give(owner, size as u64);
+    null_mut()
+}
+
+// SAFETY: blocks are the inner allocator's, which is one, made two bytes longer or not (invariants 1 and 2), so that
+// they are valid, aligned and disjoint for the caller's layout. Nothing here unwinds: `local` and `slot` only do
+// arithmetic on cells and atomics. Null is returned where the inner allocator returns it or a limit refuses.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
+    #[inline]
+    #[expect(
+        clippy::if_same_then_else,
+        reason = "each arm is compiled for its kind of block: six instructions less"
+    )]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let size = layout.size();
+        let Some(owner) = local::take(size as u64) else {
+            return null_mut();
+        };
+        // SAFETY: the caller's layout is valid and of more than 0 bytes, and so is the inner one. `tag` gets the
+        // block of the inner size for it.
+        unsafe {
+            if size <= FOOTER_MOST {
+                let block = self.inner.alloc(inner_layout(layout));
+                self.tag(block, size, owner)
+            } else {
+                let block = self.inner.alloc(inner_layout(layout));
+                self.tag(block, size, owner)
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let size = layout.size();
+        let Some(owner) = local::take(size as u64) else {
+            return null_mut();
+        };
+        // SAFETY: as in `alloc`; the tag is behind the caller's bytes, which stay zero.
+        unsafe {
+            let block = self.inner.alloc_zeroed(inner_layout(layout));
+            self.tag(block, size, owner)
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let block = incoming(block);
+        // SAFETY: the caller says that `block` is a live block of ours with this layout: `tag` handed it out, and
+        // it came from the inner allocator with the inner layout (invariant 1).
+        let owner = unsafe {
+            let owner = owner_of(block, layout.size());
+            self.inner.dealloc(block, inner_layout(layout));
+            owner
+        };
+        // After the block: what is charged is never less than what is there.
+        local::give(owner, layout.size() as u64);
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let block = incoming(block);
+        let old_size = layout.size();
+        // SAFETY: as in `dealloc`.
+        let old_owner = unsafe { owner_of(block, old_size) };
+        // A block that grows is the grower's, and for a moment there are two of it. One that shrinks stays whose it
+        // is and needs nothing.
+        let grows = new_size > old_size;
+        let owner = if grows {
+            let Some(owner) = local::take(new_size as u64) else {
+                return null_mut();
+            };
+            owner
+        } else {
+            old_owner
+        };
+        // SAFETY: `block` came from the inner allocator with the inner layout. The caller guarantees a new size above
+        // 0 that is valid for the alignment, and so is the inner one (see `inner_layout`). As many of the caller's
+        // bytes as fit are kept, since an inner size is never below the size. `tag` gets the new block.
+        unsafe {
+            let new = self
+                .inner
+                .realloc(block, inner_layout(layout), inner_size(new_size));
+            if new.is_null() {
+                if grows {
+                    local::give(owner, new_size as u64);
+                }
+                return null_mut();
+            }
+            let new = self.tag(new, new_size, owner);
+            local::give(
+                old_owner,
+                if grows { old_size } else { old_size - new_size } as u64,
+            );
+            new
+        }
+    }
+}

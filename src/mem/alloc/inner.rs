@@ -1,0 +1,68 @@
+//! mimalloc, as the allocator inside. Unsafe.
+//!
+//! Mechanism; any thread.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout};
+
+/// mimalloc, called by its plain entry points where their alignment will do: the aligned ones, which the `mimalloc`
+/// crate always calls, miss the fast path for some sizes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mimalloc;
+
+impl Mimalloc {
+    /// Whether mimalloc aligns a block of that layout by itself: to 16 bytes from that size on, to 8 below.
+    #[inline(always)]
+    const fn is_natural(layout: Layout, size: usize) -> bool {
+        layout.align() <= 8 || (layout.align() <= 16 && size >= 16)
+    }
+}
+
+// SAFETY: mimalloc is an allocator with malloc's contract: blocks are disjoint, of at least the size asked for, null
+// if there is none, and it does not unwind. `mi_free` and `mi_realloc*` take blocks from any of its entry points.
+unsafe impl GlobalAlloc for Mimalloc {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let size = layout.size();
+        // SAFETY: any size is allowed, and any alignment that is a power of two.
+        unsafe {
+            if Mimalloc::is_natural(layout, size) {
+                libmimalloc_sys::mi_malloc(size).cast()
+            } else {
+                libmimalloc_sys::mi_malloc_aligned(size, layout.align()).cast()
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let size = layout.size();
+        // SAFETY: as in `alloc`.
+        unsafe {
+            if Mimalloc::is_natural(layout, size) {
+                libmimalloc_sys::mi_zalloc(size).cast()
+            } else {
+                libmimalloc_sys::mi_zalloc_aligned(size, layout.align()).cast()
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
+        // SAFETY: the caller's block is one of mimalloc's.
+        unsafe { libmimalloc_sys::mi_free(block.cast()) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller's block is one of mimalloc's, and sizes and alignments are as in `alloc`.
+        unsafe {
+            if Mimalloc::is_natural(layout, new_size) {
+                libmimalloc_sys::mi_realloc(block.cast(), new_size).cast()
+            } else {
+                libmimalloc_sys::mi_realloc_aligned(block.cast(), new_size, layout.align()).cast()
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! What a thread has taken in advance: the credit of the owner it works for, and of some that it frees for.
+//!
+//! Mechanism; each thread its own, also inside the allocator: no lock, no allocation, no panic. Invariants:
+//! 1. A credit is never negative, and is in its owner's balance: taking a block from it or giving one back to it
+//!    changes no shared number.
+//! 2. The current owner's entry is its own; nothing evicts it while it is current.
+//! 3. Beside the process's entry, one entry (the *hot* one, current now or last) keeps up to two chunks; the others
+//!    keep a sixteenth of one each, and there are [`KEPT_OWNERS`](rules::KEPT_OWNERS) of them at most: three chunks
+//!    per thread in all.
+//! 4. A thread keeps credits of others than the process only while it serves, that is inside a worker's run, or
+//!    while it is entered; it gives them back at the end of either. A thread whose thread-locals are being
+//!    destroyed keeps nothing: what it does then goes to the table at once.
+
+mod thread;
+
+use super::doom::{self, Decree};
+use super::rules;
+use super::shortfall::Shortfall;
+use super::slot::{self, slot};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+const ENTRIES: usize = 64;
+/// The process's entry: no other owner falls on it, see the table's invariant 3.
+const PROCESS: usize = 0;
+
+/// Threads that ever served and still live.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+/// Raised when somebody was refused: whoever serves gives back at the next end of a slice.
+static RETURN: AtomicU32 = AtomicU32::new(0);
+/// An allocator of ours has been called.
+static CALLED: AtomicBool = AtomicBool::new(false);
+
+/// The credit of one owner.
+struct Entry {
+    credit: Cell<u64>,
+    /// Above this, credit goes back to the table.
+    cap: Cell<u32>,
+    owner: Cell<u16>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has been kept yet.
+    New,
+    /// The end of the thread will be noticed.
+    Ready,
+    /// It is being arranged that it will, or it has come: nothing is kept.
+    Direct,
+}
+
+/// What a thread keeps.
+pub(super) struct Local {
+    entries: [Entry; ENTRIES],
+    current: Cell<usize>,
+    hot: Cell<usize>,
+    /// What the hot entry may keep at most: two chunks, as large as chunks were last; 0 if nothing is kept.
+    cap: Cell<u32>,
+    /// Entries that have an owner other than the process.
+    held: Cell<u64>,
+    stage: Cell<Stage>,
+    serving: Cell<bool>,
+    counted: Cell<bool>,
+    returned: Cell<u32>,
+    fallible: Cell<u32>,
+    lifted: Cell<u32>,
+    /// Queries were doomed on this thread.
+    doomed: Cell<bool>,
+    /// The running poll, which belongs to no query, must be the task's last.
+    refused: Cell<Option<Shortfall>>,
+    /// How to park this thread in its poll, if that is possible.
+    park: Cell<Option<fn()>>,
+}
+
+thread_local! {
+    static LOCAL: Local = const { Local::new() };
+    /// Has a destructor, other than `LOCAL`: it is what notices the end of the thread.
+    static END: End = const { End };
+}
+
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        LOCAL.with(Local::end);
+    }
+}
+
+fn place(owner: u16) -> usize {
+    usize::from(owner) % ENTRIES
+}
+
+/// Takes `bytes` for the current owner: whose they are now, or none if they are refused.
+#[inline]
+pub(super) fn take(bytes: u64) -> Option<u16> {
+    LOCAL.with(|local| {
+        let entry = local.entry(local.current.get());
+        match entry.credit.get().checked_sub(bytes) {
+            Some(left) => {
+                entry.credit.set(left);
+                Some(entry.owner.get())
+            }
+            None => local.refill(bytes),
+        }
+    })
+}
+
+/// Gives `bytes` back that had been taken for `owner`.
+#[inline]
+pub(super) fn give(owner: u16, bytes: u64) {
+    LOCAL.with(|local| {
+        let entry = local.entry(place(owner));
+        if entry.owner.get() != owner {
+            return local.give_foreign(owner, bytes);
+        }
+        let credit = entry.credit.get() + bytes;
+        entry.credit.set(credit);
+        if credit > u64::from(entry.cap.get()) {
+            local.spill(entry);
+        }
+    });
+}
+
+/// Calls `f` with what this thread keeps.
+#[inline]
+pub(super) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
+    LOCAL.with(f)
+}
+
+/// Whether the allocator is in use.
+pub(super) fn is_called() -> bool {
+    CALLED.load(Relaxed)
+}
+
+impl Local {
+    const fn new() -> Local {
+        Local {
+            entries: [const {
+                Entry {
+                    credit: Cell::new(0),
+                    cap: Cell::new(0),
+                    owner: Cell::new(0),
+                }
+            }; ENTRIES],
+            current: Cell::new(PROCESS),
+            hot: Cell::new(PROCESS),
+            cap: Cell::new(0),
+            held: Cell::new(0),
+            stage: Cell::new(Stage::New),
+            serving: Cell::new(false),
+            counted: Cell::new(false),
+            returned: Cell::new(0),
+            fallible: Cell::new(0),
+            lifted: Cell::new(0),
+            doomed: Cell::new(false),
+            refused: Cell::new(None),
+            park: Cell::new(None),
+        }
+    }
+
+    #[inline]
+    fn entry(&self, place: usize) -> &Entry {
+        &self.entries[place % ENTRIES]
+    }
+
+    // ---- whom the thread works for --------------------------------------------------------------------------
+
+    /// From now on blocks are `owner`'s, who is kept open by the caller. Whose they were until now.
+    #[inline]
+    pub(super) fn switch(&self, owner: u16) -> u16 {
+        let place = place(owner);
+        let before = self.entry(self.current.get()).owner.get();
+        let ready = self.hot.get() == place && self.entry(place).owner.get() == owner;
+        if !ready && place != PROCESS {
+            self.warm(place, owner);
+        }
+        self.current.set(place);
+        before
+    }
+
+    /// Makes an entry the owner's, and the hot one.
+    #[cold]
+    #[inline(never)]
+    fn warm(&self, place: usize, owner: u16) {
+        self.register();
+        let last = self.hot.replace(place);
+        if last != place && last != PROCESS {
+            let last = self.entry(last);
+            last.cap.set(last.cap.get().min(self.keep()));
+            self.reduce(last, u64::from(last.cap.get()));
+        }
+        let entry = self.entry(place);
+        if entry.owner.get() != owner {
+            self.claim(place, owner);
+        }
+    }
+
+    /// Gives an entry to another owner; it is not the current one's.
+    fn claim(&self, place: usize, owner: u16) {
+        let held = self.held.get();
+        if held.count_ones() > rules::KEPT_OWNERS {
+            self.give_back();
+        }
+        let entry = self.entry(place);
+        self.empty(entry);
+        entry.owner.set(owner);
+        entry.cap.set(self.keep());
+        self.held.set(self.held.get() | 1 << place);
+    }
+
+    fn chunk(&self, owner: u16) -> u64 {
+        rules::chunk(slot::room(owner), THREADS.load(Relaxed))
+    }
+
+    /// What is kept of an owner at first.
+    fn keep(&self) -> u32 {
+        self.cap.get() / (2 * rules::KEPT_OWNERS)
+    }
+
+    // ---- the cold half of taking and giving -----------------------------------------------------------------
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&self, bytes: u64) -> Option<u16> {
+        CALLED.store(true, Relaxed);
+        self.register();
+        let entry = self.entry(self.current.get());
+        let owner = entry.owner.get();
+        let short = bytes - entry.credit.get();
+        if self.stage.get() == Stage::Ready {
+            // The first time little, then twice as much each time, up to a chunk: most polls allocate little, and
+            // what they leave of a whole chunk would have to go back at once.
+            let most = self.chunk(owner);
+            self.cap.set(u32::try_from(2 * most).unwrap_or(u32::MAX));
+            let chunk = most.min(u64::from(entry.cap.get().max(self.keep())));
+            entry.cap.set(u32::try_from(2 * chunk).unwrap_or(u32::MAX));
+            if chunk > 0 && slot::try_charge(owner, short.saturating_add(chunk)).is_ok() {
+                entry.credit.set(chunk);
+                return Some(owner);
+            }
+        }
+        if slot::try_charge(owner, short).is_ok() {
+            entry.credit.set(0);
+            return Some(owner);
+        }
+        self.give_back();
+        match slot::try_charge(owner, bytes) {
+            Ok(()) => Some(owner),
+            Err(at) => self.short(owner, bytes, at),
+        }
+    }
+
+    /// A request does not fit, not even exactly.
+    fn short(&self, owner: u16, bytes: u64, at: u16) -> Option<u16> {
+        RETURN.fetch_add(1, Relaxed);
+        if bytes > super::life::MOST {
+            return None;
+        }
+        let lifted = self.lifted.get() > 0 || std::thread::panicking();
+        if !lifted {
+            if self.fallible.get() > 0 {
+                return None;
+            }
+            match doom::decree(self, owner, bytes, at) {
+                Decree::Grant => {}
+                Decree::Fail => return None,
+                Decree::Park => self.park_for_good(owner),
+            }
+        }
+        slot::force_charge(owner, bytes);
+        Some(owner)
+    }
+
+    /// The poll on this thread never goes on. Returns only where a thread cannot be parked.
+    fn park_for_good(&self, owner: u16) {
+        let Some(park) = self.park.take() else {
+            return;
+        };
+        slot(owner).set_parked();
+        self.give_back();
+        // What parking itself needs is the process's, and may have it.
+        self.switch(0);
+        self.lifted.set(self.lifted.get() + 1);
+        park();
+        loop {
+            std::thread::park();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn spill(&self, entry: &Entry) {
+        self.register();
+        let cap = u64::from(entry.cap.get());
+        if entry.credit.get() > cap {
+            self.reduce(entry, cap / 2);
+            let grows = self.is_hot(entry);
+            if grows {
+                entry
+                    .cap
+                    .set(entry.cap.get().saturating_mul(2).min(self.cap.get()));
+            }
+        }
+    }
+
+    fn is_hot(&self, entry: &Entry) -> bool {
+        let place = place(entry.owner.get());
+        place == PROCESS || place == self.hot.get()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_foreign(&self, owner: u16, bytes: u64) {
+        let place = place(owner);
+        let keeps = self.stage.get() == Stage::Ready && self.serving.get();
+        if !keeps || place == self.current.get() {
+            return slot::credit(owner, bytes);
+        }
+        self.claim(place, owner);
+        let entry = self.entry(place);
+        entry.credit.set(bytes);
+        if bytes > u64::from(entry.cap.get()) {
+            self.spill(entry);
+        }
+    }
+
+    // ---- giving credit back ---------------------------------------------------------------------------------
+
+    fn reduce(&self, entry: &Entry, keep: u64) {
+        let surplus = entry.credit.get().saturating_sub(keep);
+        if surplus > 0 {
+            entry.credit.set(entry.credit.get() - surplus);
+            slot::credit(entry.owner.get(), surplus);
+        }
+    }
+
+    fn empty(&self, entry: &Entry) {
+        self.reduce(entry, 0);
+    }
+
+    /// Gives all credit back but the process's.
+    pub(super) fn give_back(&self) {
+        let mut held = self.held.get();
+        let current = self.current.get();
+        // The current owner's entry stays its own.
+        self.held.set(held & (1 << current));
+        while held != 0 {
+            let place = held.trailing_zeros() as usize;
+            held &= held - 1;
+            let entry = self.entry(place);
+            self.empty(entry);
+            if place != current {
+                // Nobody has it: no owner of that number falls on this place.
+                entry.owner.set(0);
+            }
+        }
+    }
+
+    /// Gives all credit back.
+    pub(super) fn give_all_back(&self) {
+        self.give_back();
+        self.empty(self.entry(PROCESS));
+    }
+
+    /// The credit kept for an owner.
+    pub(super) fn kept(&self, owner: u16) -> u64 {
+        let entry = self.entry(place(owner));
+        if entry.owner.get() == owner {
+            entry.credit.get()
+        } else {
+            0
+        }
+    }
+}

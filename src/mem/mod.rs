@@ -1,0 +1,48 @@
+//! Memory: whose every block is, how much each may have, and what happens to a request that does not fit.
+//!
+//! ```text
+//! Vec::push ─▶ GroupAlloc ─▶ the thread's credit of the current owner ──enough──▶ block, tagged
+//!                                     │ not enough
+//!                                     ▼
+//!              query ─▶ group ─▶ governor ─▶ process:  each charged, none beyond its limit
+//!                                     │ does not fit
+//!                                     ▼
+//!              fallible: null  ·  within the grace: granted, somebody is doomed  ·  else: the configured action
+//! ```
+//!
+//! Owners are numbers in a static table, opened by [`OwnerHandle`]; a thread works for one at a time ([`enter`]), and
+//! the executor enters a task's owner around each of its polls. Nothing in here knows of tasks or SQL. [`pressure`] is
+//! what the kernel says of the process and its cgroup.
+
+pub mod alloc;
+mod doom;
+mod fallible;
+mod life;
+mod local;
+mod owner;
+pub mod pressure;
+mod rules;
+mod serve;
+mod shortfall;
+mod slot;
+mod tenure;
+
+/// The atomics of [`life`], which is compiled a second time over loom's to be model-checked.
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+}
+
+#[cfg(all(test, quotient_loom))]
+mod modelled;
+
+pub(crate) use doom::dooms;
+pub(crate) use fallible::lifted;
+pub use fallible::{fallible, is_fallible};
+pub use owner::{Entered, Owner, OwnerHandle, enter, is_installed, root_used, shared_owners};
+pub use rules::{
+    CHUNK, LARGE, MemoryOverrun, Request, Ruling, chunk, excess, grace, holds_its_share,
+    is_pledged, rule,
+};
+pub use serve::{Serving, serve};
+pub(crate) use serve::{flush, is_doomed_here, look_at_returns, take_doom, take_refusal};
+pub use shortfall::{MemoryScope, Shortfall};

@@ -1,0 +1,57 @@
+//! What a worker owes the table: to say that it serves, to give credits back when it stops, to look who was doomed.
+//!
+//! Mechanism; worker threads.
+
+use super::local;
+use super::shortfall::Shortfall;
+
+/// While it lives, this thread keeps credits of the owners that it works for. Made by [`serve`].
+#[must_use = "credits are given back when the guard is dropped"]
+pub struct Serving {
+    before: bool,
+}
+
+/// This thread runs a worker. `park`: how to take the thread out of the runtime's hands from inside a poll, where
+/// that is possible; it need not return.
+pub fn serve(park: Option<fn()>) -> Serving {
+    Serving {
+        before: local::with(|local| local.serve(true, park)),
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        local::with(|local| {
+            local.give_back();
+            local.serve(self.before, None);
+        });
+    }
+}
+
+/// This thread is about to sleep: it keeps nothing.
+pub(crate) fn flush() {
+    local::with(local::Local::give_all_back);
+}
+
+/// At the end of a slice: gives credits back if somebody was refused for lack of them, perhaps.
+#[inline]
+pub(crate) fn look_at_returns() {
+    local::with(local::Local::look_at_returns);
+}
+
+/// Whether a request on this thread has doomed somebody since it was asked last.
+#[inline]
+pub(crate) fn take_doom() -> bool {
+    local::with(local::Local::take_doom)
+}
+
+/// As [`take_doom`], and it can be asked again.
+#[inline]
+pub(crate) fn is_doomed_here() -> bool {
+    local::with(local::Local::has_doom)
+}
+
+/// Why the running poll, which belongs to no query, must be its task's last.
+pub(crate) fn take_refusal() -> Option<Shortfall> {
+    local::with(local::Local::take_refusal)
+}
