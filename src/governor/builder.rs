@@ -395,8 +395,6 @@ impl fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("host", &self.host)
             .field("workers", &self.workers)
-            .field("memory_limit", &self.memory_limit)
-            .field("init_sql", &self.init_sql)
             .finish_non_exhaustive()
     }
 }

@@ -27,8 +27,13 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let around = surroundings();
-    task::spawn(&around.account, around.lease, future)
+    match task::spawn_beside(Origin::here(), future) {
+        Ok(handle) => handle,
+        Err(future) => {
+            let outside = surroundings();
+            task::spawn(&outside.account, None, future)
+        }
+    }
 }
 
 /// Runs a closure that may block, as `tokio::task::spawn_blocking`, on the blocking pool of the runtime under the

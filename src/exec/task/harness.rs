@@ -278,6 +278,25 @@ where
     handle
 }
 
+/// Spawns a task beside the one that this thread runs: for the same account, with the same lease.
+///
+/// # Errors
+///
+/// The future, if this thread runs none.
+pub fn spawn_beside<F>(origin: Origin, future: F) -> Result<JoinHandle<F::Output>, F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    context::task(|scope| match scope {
+        Some(scope) => {
+            let account = scope.task.account();
+            Ok(spawn_as(origin, account, scope.lease.clone(), future))
+        }
+        None => Err(future),
+    })
+}
+
 fn spawn_sized<F>(
     origin: Origin,
     account: &Arc<Account>,

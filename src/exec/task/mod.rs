@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
 pub(super) use cell::{Cell, Meta, Outcome, Task, contain};
-pub use harness::{spawn, spawn_as};
+pub use harness::{spawn, spawn_as, spawn_beside};
 pub use tokio::task::{consume_budget, coop, unconstrained};
 
 /// Something that a task holds until its future is gone: a query's slot, for instance. Children inherit it.
