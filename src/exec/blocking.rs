@@ -39,13 +39,14 @@ where
         task: cell.clone(),
         lease,
     };
-    account.group.counters.blocking.fetch_add(1, SeqCst);
+    account.home.counters.blocking.fetch_add(1, SeqCst);
+    account.task_began(cell.id().number());
     let job = Job {
         closure: Some(closure),
         scope,
         cell: cell.clone(),
     };
-    match account.group.core.runtime() {
+    match account.core().runtime() {
         Some(runtime) if !job.must_end() => drop(runtime.spawn_blocking(move || job.run())),
         // Ended by its destructor.
         _ => drop(job),
@@ -72,14 +73,14 @@ where
         let Some(closure) = self.closure.take() else {
             return;
         };
-        let meter = Meter::start(self.cell.group().core.clock());
+        let meter = Meter::start(self.cell.account().core().clock());
         let result = context::in_task(&self.scope, || catch_unwind(AssertUnwindSafe(closure)));
         if mem::take_doom() {
             // It has run to its end all the same; what else is its query's ends.
-            self.cell.group().core.kill_doomed();
+            self.cell.account().core().kill_doomed();
             let _ = mem::take_refusal();
         }
-        let took = meter.read(self.cell.group().core.clock());
+        let took = meter.read(self.cell.account().core().clock());
         self.cell.account().charge_blocking(took);
         self.finish(result.map_err(|payload| JoinError::panic(self.cell.id(), payload)));
     }
@@ -88,9 +89,7 @@ where
 impl<F, R: Send + 'static> Job<F, R> {
     fn must_end(&self) -> bool {
         let account = self.cell.account();
-        self.cell.is_aborted()
-            || account.killed().is_some()
-            || account.group.core.cancelled().is_some()
+        self.cell.is_aborted() || account.killed().is_some() || account.core().cancelled().is_some()
     }
 
     /// Drops a closure that was not begun, in its context; the payload if its destructor panicked.
@@ -106,9 +105,10 @@ impl<F, R: Send + 'static> Job<F, R> {
         if let Err(error) = &output {
             account.task_failed(error);
         }
+        account.task_gone(self.cell.id().number());
         let lease = self.scope.lease.take();
         contain(|| drop(lease));
-        account.group.counters.blocking.fetch_sub(1, SeqCst);
+        account.home.counters.blocking.fetch_sub(1, SeqCst);
         self.cell.complete(output);
     }
 }

@@ -47,6 +47,7 @@ impl Governor {
             unclassified: inner.unclassified.load(Relaxed),
             queries: queries(inner.gate.governor()),
             unmanaged_cpu,
+            kills: inner.core.kill_latency(),
             catalog_version: inner.routing.load().snapshot.version(),
             catalog_apply_errors: inner.apply_errors.load(Relaxed),
         }
@@ -199,7 +200,7 @@ fn counts(a: &GroupAdmission) -> BTreeMap<(AdmissionOutcome, AdmissionReason), u
 fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
     let mut row = GroupRow {
         name: entry.name.to_string(),
-        usage: entry.group.usage(),
+        usage: entry.usage(),
         queries_running: admission.map_or(0, |a| a.running),
         queries_queued: admission.map_or(0, |a| a.queued),
         queries_ended: QueryOutcomes {
@@ -211,7 +212,13 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
         admission: admission.map(counts).unwrap_or_default(),
         admission_wait: admission.map(|a| a.waits).unwrap_or_default(),
         classified: entry.classified.load(Relaxed),
+        big_queries: entry.fuse.trips(),
     };
+    let watched = entry.fuse.watched();
+    if watched > 0 {
+        let refused = (AdmissionOutcome::Rejected, AdmissionReason::Watch);
+        *row.admission.entry(refused).or_default() += watched;
+    }
     row.add(&entry.heritage.lock());
     row
 }

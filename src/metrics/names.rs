@@ -103,6 +103,8 @@ table! {
         "Time from a request to its slot, of those that got one.";
     GROUP_CLASSIFIED = "quotient_group_classified_total", Counter, Count, ["group"],
         "Requests that a classifier of the group, or its name, brought here.";
+    GROUP_BIG_QUERY = "quotient_group_big_query_total", Counter, Count, ["group", "kind", "action"],
+        "Queries that went over a limit of the group, by the limit and by what came of it.";
     UNCLASSIFIED = "quotient_unclassified_total", Counter, Count, [],
         "Requests that matched no classifier and went to default_wg.";
     QUERY_NUM_RUNNER_THREADS = "quotient_query_num_runner_threads", Gauge, Count, [],
@@ -131,6 +133,8 @@ table! {
         "Polls that were found to be longer than long_poll_threshold while they went on.";
     UNMANAGED_CPU = "quotient_unmanaged_cpu_seconds_total", Counter, Seconds, [],
         "CPU time of the process that no group was charged for: raw tokio tasks, other threads.";
+    KILL_LATENCY = "quotient_kill_latency_seconds", Histogram, Seconds, ["stage"],
+        "From going over a limit to the kill, and from a kill to the drop of the query's last future.";
     CATALOG_VERSION = "quotient_catalog_version", Gauge, Count, [],
         "Version of the catalog in force.";
     CATALOG_APPLY_ERRORS = "quotient_catalog_apply_errors_total", Counter, Count, [],

@@ -150,11 +150,44 @@ mod loom {
     use super::super::{Arrived, Gate, GroupLimits, Who};
     use super::*;
     use crate::unit::GroupId;
-    use ::loom::future::block_on;
+    use ::loom::sync::{Condvar, Mutex};
     use ::loom::thread::spawn;
     use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::{Wake, Waker};
 
     const A: GroupId = GroupId(1);
+
+    /// Wakes the thread that waits for it.
+    struct Bell {
+        rung: Mutex<bool>,
+        waits: Condvar,
+    }
+
+    impl Wake for Bell {
+        fn wake(self: std::sync::Arc<Bell>) {
+            *self.rung.lock().expect("no panic under it") = true;
+            self.waits.notify_one();
+        }
+    }
+
+    fn block_on<F: Future>(future: F) -> F::Output {
+        let bell = std::sync::Arc::new(Bell {
+            rung: Mutex::new(false),
+            waits: Condvar::new(),
+        });
+        let waker = Waker::from(bell.clone());
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return output;
+            }
+            let mut rung = bell.rung.lock().expect("no panic under it");
+            while !std::mem::take(&mut *rung) {
+                rung = bell.waits.wait(rung).expect("no panic under it");
+            }
+        }
+    }
 
     fn limits(concurrency_limit: u64) -> GroupLimits {
         GroupLimits {

@@ -8,7 +8,7 @@
 //! And: the output is in its place before `DONE` is set, and `DETACHED` is set before the place is looked into. Whoever
 //! comes second sees the other's flag and drops the output.
 
-use crate::exec::account::{Ticket, Waiting};
+use crate::exec::waiting::{Ticket, Waiting};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 const ABORT: u64 = 1;

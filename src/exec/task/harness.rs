@@ -1,17 +1,15 @@
-//! The future that async-task polls: the user's future, guarded; and its way into the queues.
+//! The future that async-task polls: the user's future, guarded.
 //!
 //! Mechanism; polls and drops happen on workers only.
 
-use super::cell::{Cell, Meta, Outcome, contain};
-use super::{Lease, Origin, Runnable};
-use crate::exec::account::{Account, Ticket};
+use super::cell::{Cell, Outcome, contain};
 use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
-use crate::exec::join::{Cause, JoinError, JoinHandle};
+use crate::exec::join::JoinError;
+use crate::exec::waiting::Ticket;
 use crate::exec::worker::Worker;
 use crate::mem;
 use crate::unit::Nanos;
-use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
 use std::any::Any;
 use std::future::Future;
@@ -24,7 +22,7 @@ use tokio::task::coop;
 
 /// The future that async-task polls.
 #[pin_project(PinnedDrop)]
-struct Harness<F: Future>
+pub(super) struct Harness<F: Future>
 where
     F::Output: Send,
 {
@@ -33,6 +31,20 @@ where
     scope: Scope,
     cell: Arc<Cell<Outcome<F::Output>>>,
     ticket: Option<Ticket>,
+}
+
+impl<F: Future> Harness<F>
+where
+    F::Output: Send,
+{
+    pub(super) fn new(future: F, scope: Scope, cell: Arc<Cell<Outcome<F::Output>>>) -> Harness<F> {
+        Harness {
+            future: Some(future),
+            scope,
+            cell,
+            ticket: None,
+        }
+    }
 }
 
 enum Step<T> {
@@ -66,19 +78,20 @@ where
         let started = worker.now();
         worker.polls_task_of(self.cell.origin.place);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
-        let step = if self.cell.must_end(worker) {
+        let mut step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
             self.as_mut().poll_future(worker, cx)
         };
-        let step = if mem::take_doom() {
-            self.as_mut().short_of_memory(step)
-        } else {
-            step
-        };
-        let (took, held) = worker.polled(started, delay);
-        let cpu = self.cell.charge(took, held);
-        worker.aged(cpu);
+        if mem::take_doom() {
+            step = self.as_mut().short_of_memory(step);
+        }
+        let mut took = self.charge(worker, started, delay);
+        if matches!(step, Step::Wait) && self.cell.is_killed() {
+            // During that poll, or by what it cost: here is the next poll boundary.
+            step = Step::End(self.as_mut().cancel());
+            took = self.charge(worker, worker.now(), Nanos::ZERO);
+        }
         let polled = match step {
             Step::Wait => Poll::Pending,
             Step::End(output) => {
@@ -89,7 +102,7 @@ where
                     }
                 }
                 self.as_mut().finish(output);
-                worker.finished();
+                worker.finished(&self.cell.account.home);
                 Poll::Ready(())
             }
         };
@@ -97,6 +110,15 @@ where
             hooks::call(hooks.after_poll.as_ref(), &self.cell.meta());
         }
         polled
+    }
+
+    /// The poll that began at `started` is over: it is charged, and its length returned.
+    #[inline]
+    fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
+        let (took, held) = worker.polled(started, delay);
+        let cpu = self.cell.charge(took, held);
+        worker.aged(cpu);
+        took
     }
 
     #[inline]
@@ -147,7 +169,7 @@ where
     #[cold]
     fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
         let account = &self.cell.account;
-        account.group.core.kill_doomed();
+        account.core().kill_doomed();
         let refused = mem::take_refusal();
         match (&step, refused) {
             (Step::End(_), _) => step,
@@ -155,7 +177,7 @@ where
             (Step::Wait, None) => step,
             // Of no query: this task alone is to blame.
             (Step::Wait, Some(shortfall)) => {
-                let cause = account.group.core.shortage(account, shortfall);
+                let cause = account.core().shortage(account, shortfall);
                 let error = match self.as_mut().drop_future() {
                     None => JoinError::cancelled(self.cell.id, Some(cause)),
                     Some(payload) => JoinError::panic(self.cell.id, payload),
@@ -179,7 +201,7 @@ where
             .enter(worker.index(), cx.waker().clone());
         *this.ticket = Some(ticket);
         let aborted = this.cell.flags.waits(ticket);
-        let core = &this.cell.account.group.core;
+        let core = this.cell.account.core();
         if aborted || this.cell.account.killed().is_some() || core.cancelled().is_some() {
             return Step::End(self.cancel());
         }
@@ -212,9 +234,10 @@ where
             drop(waker);
         }
         let lease = this.scope.lease.take();
+        this.cell.account.task_gone(this.cell.id.number());
         contain(|| drop(lease));
         this.cell.complete(output);
-        if let Some(hooks) = this.cell.account.group.core.hooks() {
+        if let Some(hooks) = this.cell.account.core().hooks() {
             hooks::call(hooks.terminate.as_ref(), &this.cell.meta());
         }
     }
@@ -229,166 +252,10 @@ where
         // Reached with the future still there only if a runnable was dropped instead of run.
         if self.future.is_some() {
             let output = self.as_mut().cancel();
-            let group = self.cell.account.group.clone();
-            self.finish(output);
-            group.counters.finished.fetch_add(1, SeqCst);
-            group.core.look_whether_over();
+            self.as_mut().finish(output);
+            let home = &self.cell.account.home;
+            home.counters.finished.fetch_add(1, SeqCst);
+            home.core.look_whether_over();
         }
-    }
-}
-
-/// Futures larger than this are boxed, so that a cell stays small; tokio's limits.
-const BOX_ABOVE: usize = if cfg!(debug_assertions) {
-    2_048
-} else {
-    16_384
-};
-
-/// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
-#[track_caller]
-pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    spawn_as(Origin::here(), account, lease, future)
-}
-
-/// As [`spawn`], for a task that comes from elsewhere or has a name.
-pub fn spawn_as<F>(
-    origin: Origin,
-    account: &Arc<Account>,
-    lease: Option<Lease>,
-    future: F,
-) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    let handle = {
-        // What the task itself needs is its query's.
-        let _owner = mem::enter(account.memory());
-        if size_of::<F>() > BOX_ABOVE {
-            spawn_sized(origin, account, lease, Box::pin(future))
-        } else {
-            spawn_sized(origin, account, lease, future)
-        }
-    };
-    account.look_at_memory();
-    handle
-}
-
-/// Spawns a task beside the one that this thread runs: for the same account, with the same lease.
-///
-/// # Errors
-///
-/// The future, if this thread runs none.
-pub fn spawn_beside<F>(origin: Origin, future: F) -> Result<JoinHandle<F::Output>, F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    context::task(|scope| match scope {
-        Some(scope) => {
-            let account = scope.task.account();
-            Ok(spawn_as(origin, account, scope.lease.clone(), future))
-        }
-        None => Err(future),
-    })
-}
-
-fn spawn_sized<F>(
-    origin: Origin,
-    account: &Arc<Account>,
-    lease: Option<Lease>,
-    future: F,
-) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), origin));
-    let group = account.group();
-    let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
-        contain(|| drop(future));
-        contain(|| drop(lease));
-        cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
-        JoinHandle::new(cell.clone())
-    };
-    let ending = group.core.ending();
-    if let Err(cause) = ending.count(&group.counters, || group.core.look_whether_over()) {
-        return refuse(cause, future, lease);
-    }
-    if let Some(hooks) = group.core.hooks() {
-        hooks::call(hooks.spawn.as_ref(), &cell.meta());
-    }
-    let scope = Scope {
-        task: cell.clone(),
-        lease,
-    };
-    let harness = Harness {
-        future: Some(future),
-        scope,
-        cell: cell.clone(),
-        ticket: None,
-    };
-    let meta = Meta {
-        stream: account.stream().1,
-        cell: cell.clone(),
-    };
-    let (runnable, task) = Builder::new()
-        .metadata(meta)
-        .spawn(move |_| harness, WithInfo(schedule));
-    task.detach();
-    context::worker(|worker| match worker {
-        Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
-        // The caller's account holds the group.
-        _ => group.push(runnable),
-    });
-    JoinHandle::new(cell)
-}
-
-/// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
-fn schedule(runnable: Runnable, info: ScheduleInfo) {
-    context::worker(|worker| {
-        let meta = runnable.metadata();
-        match worker {
-            Some(worker) if worker.serves(meta.stream) => {
-                worker.push(runnable, info.woken_while_running);
-            }
-            Some(_) => push_to_group(runnable),
-            None => deliver(runnable),
-        }
-    })
-}
-
-fn push_to_group(runnable: Runnable) {
-    // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
-    let group = runnable.metadata().cell.account.group.clone();
-    group.push(runnable);
-}
-
-/// A task was woken outside of any poll of ours: by I/O, a timer, a deferred yield, another thread.
-fn deliver(runnable: Runnable) {
-    let mut task = Some(runnable);
-    context::home(|seat| {
-        let fits = |task: &mut Runnable| {
-            seat.inbox.is_for(task.metadata().stream)
-                && seat.poll_start.load(Relaxed) == 0
-                && !task.metadata().cell.group().is_held_back()
-        };
-        if let Some(runnable) = task.take_if(fits) {
-            match seat.inbox.put(runnable) {
-                Ok(()) => seat.wake_for_mail(),
-                Err(runnable) => task = Some(runnable),
-            }
-        }
-    });
-    let Some(task) = task else { return };
-    let group = task.metadata().cell.account.group.clone();
-    group.push_quietly(task);
-    // Only now: a worker says that it sleeps, then looks whether anything was pushed.
-    if !group.core.expects_worker_here() {
-        group.call_a_worker();
     }
 }

@@ -12,6 +12,7 @@
 mod cell;
 mod flags;
 mod harness;
+mod spawn;
 
 use super::account::Account;
 use super::context;
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
 pub(super) use cell::{Cell, Meta, Outcome, Task, contain};
-pub use harness::{spawn, spawn_as, spawn_beside};
+pub use spawn::{spawn, spawn_as, spawn_beside};
 pub use tokio::task::{consume_budget, coop, unconstrained};
 
 /// Something that a task holds until its future is gone: a query's slot, for instance. Children inherit it.
@@ -42,6 +43,11 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 impl Id {
     pub(crate) fn next() -> Id {
         Id(NEXT_ID.fetch_add(1, Relaxed))
+    }
+
+    /// From 1.
+    pub(super) fn number(self) -> u64 {
+        self.0
     }
 }
 
@@ -99,6 +105,17 @@ pub fn current() -> Option<Current> {
             lease: scope.lease.clone(),
         })
     })
+}
+
+/// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query.
+#[inline]
+pub fn with_account(f: impl FnOnce(&Account)) {
+    context::task(|scope| {
+        let account = scope.map(|scope| scope.task.account());
+        if let Some(account) = account.filter(|account| account.query().is_some()) {
+            f(account);
+        }
+    });
 }
 
 /// The running task's id.
