@@ -15,6 +15,7 @@ mod error;
 mod execute;
 mod group;
 mod hooks;
+mod init;
 mod machine;
 mod observe;
 mod operate;
