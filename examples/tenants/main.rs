@@ -199,12 +199,12 @@ fn run(options: &Options) -> Result<bool, String> {
 /// The scenes, one after the other, on a runtime of their own.
 fn run_scenes(options: &Options) -> Result<bool, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
-    let length = options.window.max(Duration::from_secs(3));
+    let length = options.window.max(Duration::from_secs(3)) * 2;
     let picture = options.svg.with_extension("squeeze.svg");
     let mut all_hold = true;
     for number in &options.scenes {
         let scene = match number {
-            1 => runtime.block_on(overload::run(length)),
+            1 => runtime.block_on(overload::run(length / 4)),
             _ => runtime.block_on(squeeze::run(length, &picture)),
         }?;
         println!("scene {number}: {scene}");
