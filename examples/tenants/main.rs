@@ -7,8 +7,9 @@
 //! A real service on loopback answers analytical queries over a table of some million rows. Real HTTP clients, in a
 //! child process, act for its tenants in closed loops and check every answer. Six suites run, each on plain
 //! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
-//! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), and a memory squeeze
-//! (`--scene 2`) with a picture of the throttle's curve. Exit status: 0 when every promise held, 1 when one did not, 2 when the run failed.
+//! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze (`--scene 2`)
+//! with a picture of the throttle's curve, and a runaway query (`--scene 3`). Exit status: 0 when every promise held, 1
+//! when one did not, 2 when the run failed.
 //!
 //! `--quick` (some seconds, also on a busy machine) runs all of this with small queries and short windows and judges
 //! by wider rules ([`suites::Rules`]): that it works, not how exactly.
@@ -23,6 +24,7 @@ mod overload;
 mod progress;
 mod query;
 mod report;
+mod runaway;
 mod scene;
 mod service;
 mod squeeze;
@@ -56,7 +58,7 @@ const QUICK_SHRINK: u32 = 3;
 const USAGE: &str = "usage: tenants [--quick] [--suite N]... [--scene N]... [--svg FILE]";
 
 /// How many scenes there are.
-const SCENES: usize = 2;
+const SCENES: usize = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -205,7 +207,8 @@ fn run_scenes(options: &Options) -> Result<bool, String> {
     for number in &options.scenes {
         let scene = match number {
             1 => runtime.block_on(overload::run(length / 4)),
-            _ => runtime.block_on(squeeze::run(length, &picture)),
+            2 => runtime.block_on(squeeze::run(length, &picture)),
+            _ => runtime.block_on(runaway::run(length / 2)),
         }?;
         println!("scene {number}: {scene}");
         all_hold &= scene.holds();
