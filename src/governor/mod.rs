@@ -13,6 +13,7 @@ mod builder;
 mod error;
 mod execute;
 mod group;
+mod init;
 mod machine;
 mod observe;
 mod operate;

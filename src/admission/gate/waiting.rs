@@ -214,6 +214,13 @@ mod loom {
         block_on(poll_fn(|cx| waiting.look(cx)))
     }
 
+    /// Four threads: more preemptions take minutes.
+    fn check_up_to_3(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = ::loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
+    }
+
     fn nobody_is_left(gate: &Gate) {
         let group = gate.group(A).expect("a group");
         assert_eq!((group.running, group.queued), (0, 0));
@@ -262,7 +269,7 @@ mod loom {
 
     #[test]
     fn a_kill_a_raised_limit_and_a_freed_place_answer_everybody_once() {
-        ::loom::model(|| {
+        check_up_to_3(|| {
             let gate = gate();
             let held = gate.try_admit(A).expect("a place");
             let (first, second) = (line_up(&gate, 1), line_up(&gate, 2));
@@ -287,7 +294,7 @@ mod loom {
 
     #[test]
     fn closing_answers_those_that_are_given_a_place_and_those_that_are_not() {
-        ::loom::model(|| {
+        check_up_to_3(|| {
             let gate = gate();
             let held = gate.try_admit(A).expect("a place");
             let (first, second) = (line_up(&gate, 1), line_up(&gate, 2));
