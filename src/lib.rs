@@ -100,7 +100,7 @@
 //! |---|---|
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
 //! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
-//! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
+//! | one poll | not interrupted, as in tokio; one longer than 5 ms is charged while it goes on, put down with the place where its task was spawned, and spare threads serve the other groups meanwhile |
 //! | one query | cut, cooled down or moved to another group when it uses more CPU time, scanned rows, memory or elapsed time than its group allows, at the end of the poll that crossed the limit |
 //! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory) |
 //! | spilling, IO | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
@@ -221,13 +221,13 @@ pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]
-pub use exec::blame::LongPoll;
-#[doc(inline)]
 pub use exec::hooks::TaskMeta;
 #[doc(inline)]
 pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 #[doc(inline)]
 pub use exec::set::JoinSet;
+#[doc(inline)]
+pub use exec::stats::LongPoll;
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
@@ -330,6 +330,8 @@ mod documents {
     mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
+    #[doc = include_str!("../docs/guide/long-polls.md")]
+    mod long_polls {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]
     mod runaway_queries {}
 }

@@ -29,6 +29,7 @@ const DOCUMENTS: [&str; 13] = [
     "docs/guide/memory.md",
     "docs/guide/operating.md",
     "docs/guide/metrics.md",
+    "docs/guide/long-polls.md",
     "docs/guide/runaway-queries.md",
 ];
 

@@ -335,8 +335,8 @@ fn no_code_of_the_users_runs_inside_a_wake() {
     let _watched = watched("user code in wake");
     let (runtime, threads) = multi_thread_noted(2);
     let governor = governor(&runtime, 2, SQL);
-    let (polls, deaths): (Arc<Mutex<HashSet<ThreadId>>>, Arc<Mutex<Vec<ThreadId>>>) =
-        Default::default();
+    let polls: Arc<Mutex<HashSet<ThreadId>>> = Arc::default();
+    let deaths: Arc<Mutex<Vec<ThreadId>>> = Arc::default();
     let (send, receive) = mpsc::channel::<Waker>();
     for i in 0..TASKS {
         let (polled, dies, send) = (polls.clone(), DiesOn(deaths.clone()), send.clone());

@@ -14,7 +14,7 @@
 pub mod abort_on_drop;
 pub mod account;
 mod alarm;
-pub mod blame;
+mod blame;
 pub mod blocking;
 pub mod context;
 pub mod core;

@@ -6,8 +6,7 @@
 use super::routing::Entry;
 use super::{Governor, machine};
 use crate::admission::{Counts, GovernorAdmission, GroupAdmission};
-use crate::exec::blame::LongPoll;
-use crate::exec::stats::GroupUsage;
+use crate::exec::stats::{GroupUsage, LongPoll};
 use crate::mem;
 use crate::metrics::memory::{GroupMemory, ProcessMemory};
 use crate::metrics::snapshot::{
