@@ -303,9 +303,7 @@ impl Builder {
             memory_limit,
             threads,
         )?);
-        let owner = memory.clone();
-        let tracked = move || pressure::Tracked::by(&owner);
-        let pressure = Arc::new(pressure::Probe::new(memory_limit, tracked));
+        let pressure = Arc::new(pressure::Probe::of(memory.clone(), memory_limit));
         let probe = pressure.clone();
         let memory_probe = self
             .memory_probe
