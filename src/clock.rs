@@ -106,6 +106,18 @@ impl ThreadTime {
     }
 }
 
+/// The time of day so much later; now, if the system cannot express it.
+pub fn wall_after(time: Nanos) -> SystemTime {
+    let now = wall();
+    now.checked_add(time.into()).unwrap_or(now)
+}
+
+/// A time of day as seconds since 1970; 0 before.
+pub fn unix_seconds(time: SystemTime) -> f64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
+}
+
 /// The calling thread's number with the operating system; 0 where there is none.
 #[inline]
 pub fn this_thread() -> i32 {

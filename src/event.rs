@@ -24,6 +24,14 @@ const MOST: usize = 4096;
 pub enum Kind {
     /// A query was ended by the governor or an operator.
     Kill,
+    /// A query went over the CPU limit of its group, whatever came of it; so the next three.
+    RunawayCpu,
+    /// Over the limit on scanned rows.
+    RunawayScanRows,
+    /// Over the limit on memory.
+    RunawayMemory,
+    /// Over the limit on elapsed time.
+    RunawayElapsed,
     /// A request was refused, or waited in vain.
     Refused,
     /// The memory throttle began or ended.
@@ -38,6 +46,10 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Kind::Kill => "kill",
+            Kind::RunawayCpu => "runaway_cpu",
+            Kind::RunawayScanRows => "runaway_scan_rows",
+            Kind::RunawayMemory => "runaway_memory",
+            Kind::RunawayElapsed => "runaway_elapsed",
             Kind::Refused => "refused",
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
@@ -49,6 +61,11 @@ impl fmt::Display for Kind {
 /// A query was ended: `why` in one line.
 pub fn kill(group: &str, query: QueryId, why: &dyn fmt::Display) {
     tell(Kind::Kill, group, Some(query), why);
+}
+
+/// A query went over a limit of its group; `kind` is one of the `Runaway` kinds.
+pub fn runaway(kind: Kind, group: &str, query: QueryId, what: &dyn fmt::Display) {
+    tell(kind, group, Some(query), what);
 }
 
 /// A request of this group was refused, or waited in vain: `why` in one line.

@@ -101,8 +101,9 @@
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
 //! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
+//! | one query | cut, cooled down or moved to another group when it uses more CPU time, rows or elapsed time than its group allows, at the end of the poll that crossed the limit |
 //! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory) |
-//! | spilling, IO, big queries | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | spilling, IO | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
 //! # Memory
 //!
@@ -226,7 +227,9 @@ pub use exec::join::{AbortHandle, JoinError, JoinHandle};
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
-pub use query::{KillReason, Query, Usage, record_scan_bytes, record_scan_rows};
+pub use query::{KillReason, Query, Runaway, Usage, record_scan_bytes, record_scan_rows};
+#[doc(inline)]
+pub use sched::breaker::{Action, BigQueryKind};
 #[doc(inline)]
 pub use settings::Settings;
 #[doc(inline)]
@@ -294,4 +297,6 @@ mod documents {
     mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
+    #[doc = include_str!("../docs/guide/runaway-queries.md")]
+    mod runaway_queries {}
 }

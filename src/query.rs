@@ -5,7 +5,12 @@
 //! slot is free and the query has ended. There is no other way for a slot to come back, so there is none to
 //! forget: cancel, panic, abort and drop all end in dropping.
 
+mod current;
 pub(crate) mod memory;
+mod runaway;
+
+pub use current::{Current, current, record_scan_bytes, record_scan_rows};
+pub use runaway::Runaway;
 
 use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
@@ -13,7 +18,9 @@ use crate::exec::account::Account;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::task::{self, Lease};
 use crate::mem::{MemoryScope, Shortfall};
-use crate::unit::QueryId;
+use crate::sched::breaker::BigQueryKind;
+use crate::unit::{GroupId, QueryId};
+use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -33,10 +40,9 @@ pub struct Query {
 struct Core {
     id: QueryId,
     account: Arc<Account>,
-    permit: Permit,
+    /// Its place. A query that moves to another group takes one there and gives this one back.
+    permit: Mutex<Permit>,
     admitted: Instant,
-    scan_rows: AtomicU64,
-    scan_bytes: AtomicU64,
     ended: Box<dyn Fn(QueryId, Outcome) + Send + Sync>,
 }
 
@@ -75,12 +81,34 @@ pub struct Usage {
     pub scan_bytes: u64,
     /// Time since it was admitted, on tokio's clock; zero for a group.
     pub elapsed: Duration,
+    /// Its tasks that are alive; zero for a group.
+    pub tasks: u64,
 }
 
 /// Why the governor ended a task or refused to begin one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KillReason {
+    /// The query went over a limit of its group, whose `big_query_action` is to kill.
+    #[error(
+        "{report}; ask for less at a time, raise the limit with ALTER RESOURCE GROUP {group} WITH ('{}'='..'), \
+         or run it in a group that allows more",
+        kind.property()
+    )]
+    BigQuery {
+        /// What it used too much of.
+        kind: BigQueryKind,
+        /// How much it had used: nanoseconds, rows or bytes.
+        used: u64,
+        /// How much it may use, in the same unit.
+        limit: u64,
+        /// The group whose limit it was.
+        group: Arc<str>,
+        /// The query.
+        query: QueryId,
+        /// Everything that was known of it.
+        report: Arc<Runaway>,
+    },
     /// Somebody killed the query.
     #[error("killed by {by}: {why}")]
     Killed {
@@ -165,10 +193,8 @@ impl Query {
             core: Arc::new(Core {
                 id: account.query().unwrap_or(QueryId(0)),
                 account,
-                permit,
+                permit: Mutex::new(permit),
                 admitted: Instant::now(),
-                scan_rows: AtomicU64::new(0),
-                scan_bytes: AtomicU64::new(0),
                 ended: Box::new(ended),
             }),
         }
@@ -241,8 +267,9 @@ impl Query {
             longest_poll_at: account.longest_poll_at,
             memory: self.core.account.memory_used(),
             memory_peak: self.core.account.memory().peak(),
-            scan_rows: self.core.scan_rows.load(Relaxed),
-            scan_bytes: self.core.scan_bytes.load(Relaxed),
+            scan_rows: account.scan_rows,
+            scan_bytes: account.scan_bytes,
+            tasks: account.tasks,
             elapsed: self.core.admitted.elapsed(),
         }
     }
@@ -260,22 +287,44 @@ impl Query {
         self.core.account.kill(reason.into_cause())
     }
 
-    /// Adds to the rows that it has scanned.
+    /// Adds to the rows that it has scanned. Above its group's `big_query_scan_rows_limit` it is dealt with at
+    /// once. Costs one atomic addition and one comparison: call it once per batch, not per row.
     pub fn record_scan_rows(&self, rows: u64) {
-        self.core.scan_rows.fetch_add(rows, Relaxed);
+        self.core.account.record_scan_rows(rows);
     }
 
     /// Adds to the bytes that it has scanned.
     pub fn record_scan_bytes(&self, bytes: u64) {
-        self.core.scan_bytes.fetch_add(bytes, Relaxed);
+        self.core.account.record_scan_bytes(bytes);
     }
 
     pub(crate) fn account(&self) -> &Arc<Account> {
         &self.core.account
     }
 
-    pub(crate) fn permit(&self) -> &Permit {
-        &self.core.permit
+    /// The group whose place it holds.
+    pub(crate) fn place(&self) -> GroupId {
+        self.core.permit.lock().group()
+    }
+
+    /// Its place for one more query, which was admitted from inside one of its tasks.
+    pub(crate) fn share_place(&self) -> Permit {
+        self.core.permit.lock().share()
+    }
+
+    /// Takes another place; the one it had, for the caller to give back.
+    pub(crate) fn change_place(&self, place: Permit) -> Permit {
+        std::mem::replace(&mut *self.core.permit.lock(), place)
+    }
+
+    /// When it was admitted, on tokio's clock.
+    pub(crate) fn admitted(&self) -> Instant {
+        self.core.admitted
+    }
+
+    /// Whether it was killed, and only its end is awaited.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.core.account.killed().is_some()
     }
 
     pub(crate) fn downgrade(&self) -> WeakQuery {
@@ -308,6 +357,7 @@ impl LateQuery {
 }
 
 /// A query that is looked at without being kept.
+#[derive(Clone)]
 pub(crate) struct WeakQuery(std::sync::Weak<Core>);
 
 impl WeakQuery {
@@ -337,49 +387,5 @@ impl fmt::Debug for Query {
             .field("id", &self.core.id)
             .field("group", &self.group())
             .finish_non_exhaustive()
-    }
-}
-
-/// Adds to the rows scanned by the query of the running task; nothing outside of one.
-pub fn record_scan_rows(rows: u64) {
-    if let Some(query) = Query::current() {
-        query.record_scan_rows(rows);
-    }
-}
-
-/// Adds to the bytes scanned by the query of the running task; nothing outside of one.
-pub fn record_scan_bytes(bytes: u64) {
-    if let Some(query) = Query::current() {
-        query.record_scan_bytes(bytes);
-    }
-}
-
-/// The running task, as seen from inside.
-#[derive(Debug)]
-pub struct Current {
-    task: task::Current,
-}
-
-/// The task that this thread runs, if any.
-pub fn current() -> Option<Current> {
-    Some(Current {
-        task: task::current()?,
-    })
-}
-
-impl Current {
-    /// The name of its group.
-    pub fn group(&self) -> &str {
-        self.task.account.group().name()
-    }
-
-    /// The query that it belongs to, if any.
-    pub fn query_id(&self) -> Option<QueryId> {
-        self.task.account.query()
-    }
-
-    /// What its query has used so far; zero if it belongs to none. The running poll is not included.
-    pub fn usage(&self) -> Usage {
-        Query::current().map_or_else(Usage::default, |query| query.usage())
     }
 }

@@ -46,13 +46,6 @@ fn these_properties_are_stored_but_not_enforced_yet() {
     assert_eq!(
         not_yet,
         [
-            "big_query_cpu_second_limit",
-            "big_query_scan_rows_limit",
-            "big_query_mem_limit",
-            "big_query_elapsed_second_limit",
-            "big_query_action",
-            "quarantine_after",
-            "quarantine_window",
             "io_weight",
             "max_io_bytes_per_second",
         ]

@@ -16,7 +16,7 @@ use quotient::metrics::names;
 use std::collections::BTreeSet;
 
 /// Everything that a user reads. Their Rust is compiled and run as doctests, through src/lib.rs.
-const DOCUMENTS: [&str; 12] = [
+const DOCUMENTS: [&str; 13] = [
     "README.md",
     "docs/sql.md",
     "docs/guide/first-group.md",
@@ -29,6 +29,7 @@ const DOCUMENTS: [&str; 12] = [
     "docs/guide/memory.md",
     "docs/guide/operating.md",
     "docs/guide/metrics.md",
+    "docs/guide/runaway-queries.md",
 ];
 
 /// What is written for those who work on the crate.

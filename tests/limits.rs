@@ -78,7 +78,7 @@ fn a_cap_binds_on_an_idle_machine() {
         let load = Load::start(&governor, group, 8);
         std::thread::sleep(Duration::from_millis(200));
         let [given] = cores(&governor, [group]);
-        assert!(given <= cap * 1.2, "{group}: {given}");
+        assert!(given <= cap * 1.4, "{group}: {given}");
         // On a busy machine the system may have given less than that.
         assert!(given >= cap * 0.1, "{group}: {given}");
         drop(load);
@@ -345,4 +345,86 @@ fn a_reservation_is_granted_by_id_and_shown_and_changes_at_run_time() {
     run("DROP RESOURCE GROUP b").unwrap();
     assert_eq!(reserved(), "1 3 0");
     runtime.block_on(governor.shutdown(Duration::ZERO));
+}
+
+#[test]
+fn a_cap_binds_on_a_host_of_its_own() {
+    let _watch = alone("a_cap_binds_on_a_host_of_its_own");
+    let governor = Governor::builder()
+        .host(quotient::Host::Owned)
+        .workers(2)
+        .init_sql("CREATE RESOURCE GROUP tiny WITH ('max_cpu_cores'='0.05')")
+        .build()
+        .unwrap();
+    let load = Load::start(&governor, "tiny", 8);
+    std::thread::sleep(Duration::from_millis(200));
+    let [given] = cores(&governor, ["tiny"]);
+    assert!((0.005..=0.075).contains(&given), "{given}");
+    drop(load);
+    governor.block_on(async {
+        settled(&governor, "tiny").await;
+        governor.shutdown(Duration::ZERO).await;
+    });
+}
+
+/// Tasks that compute, sleep, yield and wake each other, until the value of `stop` is set; all of them end.
+async fn bustle(stop: Arc<AtomicBool>, notify: Arc<tokio::sync::Notify>) {
+    for round in 0u32.. {
+        if stop.load(Relaxed) {
+            return;
+        }
+        compute(Duration::from_micros(u64::from(round % 7) * 20));
+        match round % 5 {
+            0 => tokio::time::sleep(Duration::from_millis(1)).await,
+            1 => notify.notify_one(),
+            2 => drop(tokio::time::timeout(Duration::from_millis(2), notify.notified()).await),
+            3 => tokio::task::yield_now().await,
+            _ => yield_now().await,
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_while_limits_change() {
+    let _watch = alone("nothing_is_lost_while_limits_change");
+    for (runtime, workers) in [(multi_thread(3), 3), (current_thread(), 1)] {
+        let sql = "CREATE RESOURCE GROUP a WITH ('cpu_core_limit'='1');
+                   CREATE RESOURCE GROUP b WITH ('cpu_core_limit'='5');
+                   CREATE RESOURCE GROUP c WITH ('type'='short_query')";
+        let governor = governor(&runtime, workers, sql);
+        runtime.block_on(async {
+            let (stop, notify) = (Arc::new(AtomicBool::new(false)), Arc::default());
+            let mut tasks = Vec::new();
+            for group in ["a", "b", "c"].repeat(4) {
+                let task = bustle(stop.clone(), Arc::clone(&notify));
+                tasks.push(governor.spawn_in(group, task).unwrap());
+            }
+            let caps = ["0.01", "0.3", "1", "0.05", "0.7"];
+            for round in 0..120 {
+                let (group, cap) = (["a", "b", "c"][round % 3], caps[round % 5]);
+                let mut sql =
+                    format!("ALTER RESOURCE GROUP {group} WITH ('max_cpu_cores'='{cap}')");
+                if workers > 1 {
+                    sql += &format!(
+                        ";CREATE RESOURCE GROUP OR REPLACE a WITH ('exclusive_cpu_cores'='{}')",
+                        round % 3
+                    );
+                }
+                governor.execute(&sql).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                if round % 10 == 0 {
+                    let aborted = governor
+                        .spawn_in(group, std::future::pending::<()>())
+                        .unwrap();
+                    aborted.abort();
+                    assert!(aborted.await.unwrap_err().is_cancelled());
+                }
+            }
+            stop.store(true, Relaxed);
+            for task in tasks {
+                task.await.unwrap();
+            }
+            governor.shutdown(Duration::ZERO).await;
+        });
+    }
 }

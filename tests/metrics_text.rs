@@ -3,7 +3,9 @@
 mod support;
 
 use quotient::admission::waits::Waits;
-use quotient::exec::stats::{GroupUsage, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage};
+use quotient::exec::stats::{
+    GroupUsage, KillTimes, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage,
+};
 use quotient::metrics::memory::{GroupMemory, ProcessMemory};
 use quotient::metrics::names::{self, Kind};
 use quotient::metrics::snapshot::{
@@ -84,6 +86,7 @@ fn bi() -> GroupRow {
         ]),
         admission_wait: waits(),
         classified: 20,
+        big_queries: BTreeMap::from([(("cpu", "kill"), 2), (("elapsed", "dry_run"), 1)]),
     }
 }
 
@@ -134,6 +137,10 @@ fn small() -> Snapshot {
             collections: 2,
         },
         unmanaged_cpu: Nanos(1),
+        kills: KillTimes {
+            crossing_to_kill: histogram(&[(0, 2)], Nanos(3_000)),
+            kill_to_drop: histogram(&[(1, 1)], Nanos(20_000)),
+        },
         catalog_version: 12,
         catalog_apply_errors: 2,
     }

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use quotient::sql::ast::*;
-use quotient::sql::{self, Span, Spanned, Statement};
+use quotient::sql::{self, Operation, Span, Spanned, Statement};
 
 fn name() -> impl Strategy<Value = Spanned<String>> {
     prop_oneof![
@@ -55,6 +55,19 @@ fn assignments() -> impl Strategy<Value = Vec<Assignment>> {
     prop::collection::vec(one, 1..4)
 }
 
+fn operation() -> impl Strategy<Value = Operation> {
+    let id = || any::<u64>().prop_map(Spanned::from);
+    let limit = || proptest::option::of(any::<u64>().prop_map(Spanned::from));
+    prop_oneof![
+        Just(Operation::ShowQueries),
+        limit().prop_map(|limit| Operation::ShowRunningQueries { limit }),
+        id().prop_map(Operation::Kill),
+        limit().prop_map(|limit| Operation::ShowRunawayEvents { limit }),
+        Just(Operation::ShowWatches),
+        id().prop_map(Operation::DropWatch),
+    ]
+}
+
 fn statement() -> impl Strategy<Value = Statement> {
     let create = (
         any::<bool>(),
@@ -98,6 +111,7 @@ fn statement() -> impl Strategy<Value = Statement> {
         1 => drop,
         1 => show,
         1 => name().prop_map(Statement::ShowCreateGroup),
+        2 => operation().prop_map(Statement::Operate),
         1 => proptest::option::of(name()).prop_map(Statement::ShowUsage),
         1 => (key(), text()).prop_map(|(key, value)| Statement::SetGlobal(Assignment { key, value })),
         1 => proptest::option::of(text()).prop_map(Statement::ShowVariables),

@@ -45,13 +45,13 @@ fn maps() {
             .wrapping_add(1_442_695_040_888_963_407);
         let key = state >> 48;
         by_number.insert(key, format!("value {n}"));
-        if key % 3 == 0 {
+        if key.is_multiple_of(3) {
             by_name
                 .entry(format!("key {}", key % 5_000))
                 .or_default()
                 .push(n as u32);
         }
-        if key % 7 == 0 {
+        if key.is_multiple_of(7) {
             by_number.remove(&(key / 7));
             by_name.remove(&format!("key {}", key % 4_999));
         }

@@ -7,9 +7,10 @@
 //! A real service on loopback answers analytical queries over a table of some million rows. Real HTTP clients, in a
 //! child process, act for its tenants in closed loops and check every answer. Six suites run, each on plain
 //! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
-//! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze
-//! (`--scene 2`) with a picture of the throttle's curve, and a tenant that tries to take all memory (`--scene 3`), with
-//! the memory's curves. Exit status: 0 when every promise held, 1 when one did not, 2 when the run failed.
+//! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze (`--scene 2`)
+//! with a picture of the throttle's curve, a runaway query (`--scene 3`), and a tenant that tries to take all memory
+//! (`--scene 4`) with the memory's curves. Exit status: 0 when every promise held, 1 when one did not, 2 when the run
+//! failed.
 //!
 //! `--quick` (some seconds, also on a busy machine) runs all of this with small queries and short windows and judges
 //! by wider rules ([`suites::Rules`]): that it works, not how exactly.
@@ -26,6 +27,7 @@ mod overload;
 mod progress;
 mod query;
 mod report;
+mod runaway;
 mod scene;
 mod service;
 mod squeeze;
@@ -65,7 +67,7 @@ const QUICK_SHRINK: u32 = 3;
 const USAGE: &str = "usage: tenants [--quick] [--suite N]... [--scene N]... [--svg FILE]";
 
 /// How many scenes there are.
-const SCENES: usize = 3;
+const SCENES: usize = 4;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -216,6 +218,7 @@ fn run_scenes(options: &Options) -> Result<bool, String> {
         let scene = match number {
             1 => runtime.block_on(overload::run(length)),
             2 => runtime.block_on(squeeze::run(length, &picture)),
+            3 => runtime.block_on(runaway::run(length)),
             _ => runtime.block_on(hoard::run(length, options.quick, &memory)),
         }?;
         println!("scene {number}: {scene}");
@@ -224,7 +227,7 @@ fn run_scenes(options: &Options) -> Result<bool, String> {
     if options.scenes.contains(&2) {
         println!("the throttle's curve: {}", picture.display());
     }
-    if options.scenes.contains(&3) {
+    if options.scenes.contains(&4) {
         println!("the memory's curves: {}", memory.display());
     }
     Ok(all_hold)

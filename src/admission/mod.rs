@@ -10,6 +10,7 @@ pub mod gate;
 pub mod permit;
 pub mod policy;
 pub mod waits;
+pub mod watch;
 
 pub use error::{AdmissionError, WaitReason};
 pub use gate::{Arrived, Gate, Waiting, WaitingQuery, Who};

@@ -248,6 +248,7 @@ fn is_show(statement: &Statement) -> bool {
         Statement::ShowGroups(_)
             | Statement::ShowCreateGroup(_)
             | Statement::ShowUsage(_)
+            | Statement::Operate(_)
             | Statement::ShowVariables(_)
     )
 }

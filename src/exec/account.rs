@@ -1,28 +1,33 @@
-//! Whom a task is charged to: a query, or a group directly; and where its waiting tasks can be found.
+//! Whom a task is charged to: a query, or a group directly; and how it is ended.
 //!
-//! Mechanism; any thread. A task is entered in `Waiting` at its first `Pending`, not when it is spawned:
-//! until then it sits in a queue that shutdown and kill empty anyway, and most short tasks never wait.
+//! Mechanism; any thread.
+
+mod spending;
 
 use super::context;
+use super::core::Core;
 use super::ending::Verdict;
 use super::group::Group;
 use super::join::{Cause, JoinError};
+use super::limits::Limits;
+use super::waiting::Waiting;
 use crate::mem::{self, OwnerHandle};
-use crate::sched::feedback::Stream;
+use crate::sched::feedback::{LEVELS, Stream, level_end};
 use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId};
-use slab::Slab;
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Waker;
 
-use Ordering::Relaxed;
+use Ordering::{Relaxed, SeqCst};
 
 /// What one query, or all tasks of a group that belong to no query, have used.
 pub struct Account {
-    pub(super) group: Arc<Group>,
+    /// Where its tasks are counted, from their beginning to their end: the group that it began in.
+    pub(super) home: Arc<Group>,
+    /// The group that serves them and pays, if it is another one: see [`moving`](super::moving).
+    pub(super) moved: OnceLock<Arc<Group>>,
     query: Option<QueryId>,
     /// Whose the memory of its tasks is: the query's, or the group's.
     memory: Arc<OwnerHandle>,
@@ -31,7 +36,20 @@ pub struct Account {
     /// A mirror of what is in `longest`, to be compared with at each poll.
     longest_poll: AtomicU64,
     longest: Mutex<(Nanos, Option<&'static Location<'static>>)>,
+    scan_rows: AtomicU64,
+    scan_bytes: AtomicU64,
+    /// Tasks of a query that are alive; not kept for a group.
+    live: AtomicU64,
+    /// The number of a query's first task; the largest number once that is gone.
+    root: AtomicU64,
+    limits: Arc<Limits>,
+    /// It went over one of its limits; that happens once.
+    tripped: AtomicBool,
+    /// Its tasks are old, whatever they have used.
+    cooled: AtomicBool,
     killed: Verdict,
+    /// When it was killed, until that its last task is gone was told.
+    killed_at: AtomicU64,
     panicked: AtomicBool,
     aborted: AtomicBool,
     pub(super) waiting: Waiting,
@@ -50,45 +68,70 @@ pub struct AccountUsage {
     pub longest_poll: Nanos,
     /// Where the task of that poll was spawned.
     pub longest_poll_at: Option<&'static Location<'static>>,
+    /// Rows that it reported as scanned.
+    pub scan_rows: u64,
+    /// Bytes that it reported as scanned.
+    pub scan_bytes: u64,
+    /// Tasks of the query that are alive; zero for a group.
+    pub tasks: u64,
 }
 
 impl Account {
-    /// The account of a query.
-    pub fn for_query(group: Arc<Group>, query: QueryId) -> Arc<Account> {
-        Account::listed(group, Some(query), 1)
+    /// The account of a query, which may use as much as `limits` say.
+    pub fn for_query(group: Arc<Group>, query: QueryId, limits: Arc<Limits>) -> Arc<Account> {
+        Account::listed(group, Some(query), 1, limits)
     }
 
     /// The account of a group's tasks that belong to no query.
     pub fn for_group(group: Arc<Group>) -> Arc<Account> {
         let shards = group.core().workers();
-        Account::listed(group, None, shards)
+        Account::listed(group, None, shards, Arc::new(Limits::none()))
     }
 
-    fn listed(group: Arc<Group>, query: Option<QueryId>, shards: usize) -> Arc<Account> {
-        let account = Arc::new(Account::new(group, query, shards));
+    fn listed(
+        group: Arc<Group>,
+        query: Option<QueryId>,
+        shards: usize,
+        limits: Arc<Limits>,
+    ) -> Arc<Account> {
+        let account = Arc::new(Account::new(group, query, shards, limits));
         // The cell is empty until here, so this cannot fail.
-        let _ = account.listed.set(account.group.core.list(&account));
+        let _ = account.listed.set(account.core().list(&account));
         // After it is listed: a group that is frozen meanwhile kills it, or it sees that the group is.
-        if let Some(cause) = account.group.frozen() {
+        if let Some(cause) = account.home.frozen() {
             account.kill(cause.clone());
         }
         account
     }
 
-    fn new(group: Arc<Group>, query: Option<QueryId>, shards: usize) -> Account {
+    fn new(
+        group: Arc<Group>,
+        query: Option<QueryId>,
+        shards: usize,
+        limits: Arc<Limits>,
+    ) -> Account {
         let memory = match query {
             Some(_) => OwnerHandle::open_query(group.memory()),
             None => group.memory().clone(),
         };
         Account {
-            group,
+            home: group,
+            moved: OnceLock::new(),
             query,
             memory,
             cpu: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             longest_poll: AtomicU64::new(0),
             longest: Mutex::default(),
+            scan_rows: AtomicU64::new(0),
+            scan_bytes: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+            root: AtomicU64::new(0),
+            limits,
+            tripped: AtomicBool::new(false),
+            cooled: AtomicBool::new(false),
             killed: Verdict::new(),
+            killed_at: AtomicU64::new(0),
             panicked: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             waiting: Waiting::new(shards),
@@ -96,9 +139,16 @@ impl Account {
         }
     }
 
-    /// The group that pays.
+    /// The group that serves its tasks and pays.
+    #[inline]
     pub fn group(&self) -> &Arc<Group> {
-        &self.group
+        self.moved.get().unwrap_or(&self.home)
+    }
+
+    /// The executor that it belongs to.
+    #[inline]
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.home.core
     }
 
     /// The query, if it is one's account.
@@ -123,7 +173,7 @@ impl Account {
     pub(super) fn look_at_memory(&self) {
         if !context::on_task() && mem::take_doom() {
             let _ = mem::take_refusal();
-            self.group.core.kill_doomed();
+            self.core().kill_doomed();
         }
     }
 
@@ -135,18 +185,32 @@ impl Account {
             polls: self.polls.load(Relaxed),
             longest_poll,
             longest_poll_at,
+            scan_rows: self.scan_rows.load(Relaxed),
+            scan_bytes: self.scan_bytes.load(Relaxed),
+            tasks: self.live.load(Relaxed),
         }
     }
 
     /// Ends all tasks of the account: those that wait at once, those that run at the end of their poll. Every
     /// handle yields a cancelled `JoinError` with `cause`. The first call decides; later ones return false.
     pub fn kill(&self, cause: Cause) -> bool {
+        let now = self.core().clock().now().0.max(1);
+        let _ = self.killed_at.compare_exchange(0, now, SeqCst, SeqCst);
         let first = self.killed.give(cause);
         self.waiting.wake_all();
         if let Some(query) = self.query {
-            self.group.hurry_query(query);
+            self.home.hurry_query(query);
+            if let Some(group) = self.moved.get() {
+                group.hurry_query(query);
+            }
         }
         first
+    }
+
+    /// As [`kill`](Account::kill), for a query that was never admitted: nobody measures how fast it ends.
+    pub fn refuse(&self, cause: Cause) {
+        self.killed.give(cause);
+        self.waiting.wake_all();
     }
 
     /// Why it was killed, if it was.
@@ -162,6 +226,51 @@ impl Account {
     /// Whether one of its tasks was aborted, or ended by a shutdown.
     pub fn was_aborted(&self) -> bool {
         self.aborted.load(Relaxed)
+    }
+
+    /// A task of the query begins to live.
+    #[inline]
+    pub(super) fn task_began(&self, id: u64) {
+        if self.query.is_some() {
+            self.live.fetch_add(1, Relaxed);
+            if self.root.load(Relaxed) == 0 {
+                let _ = self.root.compare_exchange(0, id, Relaxed, Relaxed);
+            }
+        }
+    }
+
+    /// A task's future is gone.
+    #[inline]
+    pub(super) fn task_gone(&self, id: u64) {
+        if self.query.is_none() {
+            return;
+        }
+        if self.root.load(Relaxed) == id {
+            self.root.store(u64::MAX, Relaxed);
+        }
+        let last = self.live.fetch_sub(1, SeqCst) == 1;
+        if last && self.is_killed() {
+            self.last_task_gone();
+        }
+    }
+
+    /// Tasks of the query that have outlived its first one.
+    pub fn outliving(&self) -> u64 {
+        match self.root.load(Relaxed) {
+            u64::MAX => self.live.load(Relaxed),
+            _ => 0,
+        }
+    }
+
+    #[cold]
+    fn last_task_gone(&self) {
+        let killed = self.killed_at.swap(0, SeqCst);
+        if killed != 0 {
+            let core = self.core();
+            core.kills
+                .kill_to_drop
+                .record(core.clock().now().since(Nanos(killed)));
+        }
     }
 
     /// A task of the account ended without an output.
@@ -183,8 +292,8 @@ impl Account {
         Nanos(self.cpu.load(Relaxed))
     }
 
-    /// Charges one poll of a task that was spawned at `place`, which kept its worker for `held`; the account's CPU
-    /// time with it.
+    /// Charges one poll of a task that was spawned at `place`, which kept its worker for `held`, and looks whether that
+    /// was too much; the account's CPU time with it.
     #[inline]
     pub(super) fn charge(
         &self,
@@ -196,7 +305,11 @@ impl Account {
         if held.0 > self.longest_poll.load(Relaxed) {
             self.outlast(held, place);
         }
-        Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took)
+        let cpu = Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took);
+        if self.limits.are_near(cpu) {
+            self.check(cpu, took);
+        }
+        cpu
     }
 
     #[cold]
@@ -212,15 +325,29 @@ impl Account {
     pub(super) fn stream(&self) -> (Stream, u64) {
         match self.query {
             Some(id) => (Stream::Query(id), (id.0 << 1) | 1),
-            None => (Stream::Loose, self.group.uid << 1),
+            None => (Stream::Loose, self.home.uid << 1),
         }
+    }
+
+    /// The CPU time that decides on the level of its tasks.
+    pub(super) fn age(&self) -> Nanos {
+        if self.cooled.load(Relaxed) {
+            let oldest = level_end(LEVELS - 2, self.core().config().level_base);
+            return self.cpu().max(Nanos(oldest));
+        }
+        self.cpu()
+    }
+
+    /// From now on its tasks are of the oldest level.
+    pub(super) fn cool(&self) {
+        self.cooled.store(true, Relaxed);
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
         if let Some(&place) = self.listed.get() {
-            self.group.core.unlist(place);
+            self.core().unlist(place);
         }
     }
 }
@@ -229,87 +356,9 @@ impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usage = self.usage();
         f.debug_struct("Account")
-            .field("group", &self.group.name())
+            .field("group", &self.group().name())
             .field("query", &self.query)
             .field("usage", &usage)
             .finish()
-    }
-}
-
-/// The wakers of tasks that wait for something, so that they can be found to be ended.
-pub(super) struct Waiting {
-    shards: Box<[Mutex<Slab<Waker>>]>,
-}
-
-/// Where a task is entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
-    shard: u32,
-    key: u32,
-}
-
-impl Ticket {
-    pub(super) fn pack(self) -> u64 {
-        (u64::from(self.shard) << 32) | u64::from(self.key)
-    }
-
-    pub(super) fn unpack(packed: u64) -> Ticket {
-        Ticket {
-            shard: (packed >> 32) as u32,
-            key: packed as u32,
-        }
-    }
-}
-
-impl Waiting {
-    pub(super) fn new(shards: usize) -> Waiting {
-        Waiting {
-            shards: (0..shards.max(1))
-                .map(|_| Mutex::new(Slab::new()))
-                .collect(),
-        }
-    }
-
-    pub(super) fn enter(&self, worker: usize, waker: Waker) -> Ticket {
-        let shard = worker % self.shards.len();
-        let key = self.shards[shard].lock().insert(waker);
-        Ticket {
-            shard: shard as u32,
-            key: key as u32,
-        }
-    }
-
-    /// The waker goes to the caller, to be dropped outside of the lock.
-    pub(super) fn leave(&self, ticket: Ticket) -> Option<Waker> {
-        self.shards
-            .get(ticket.shard as usize)?
-            .lock()
-            .try_remove(ticket.key as usize)
-    }
-
-    pub(super) fn wake(&self, ticket: Ticket) {
-        let waker = self
-            .shards
-            .get(ticket.shard as usize)
-            .and_then(|s| s.lock().get(ticket.key as usize).cloned());
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(super) fn wake_all(&self) {
-        for shard in &self.shards {
-            // Cloned out: waking pushes into queues, which must not happen under a lock that tasks take.
-            let wakers: Vec<Waker> = shard
-                .lock()
-                .iter()
-                .map(|(_, waker)| waker.clone())
-                .collect();
-            wakers.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|s| s.lock().len()).sum()
     }
 }

@@ -119,10 +119,12 @@ impl Group {
         let now = self.core.look_at(self);
         let counted = self.counters.read();
         let ready = now.tasks_running + now.tasks_queued;
+        let live = self.counters.live();
+        let live = live.saturating_add_signed(self.core.moved_tasks(self.uid));
         GroupUsage {
             tasks_running: now.tasks_running,
             tasks_queued: now.tasks_queued,
-            tasks_waiting: self.counters.live().saturating_sub(ready),
+            tasks_waiting: live.saturating_sub(ready),
             throttled: now.throttled,
             reserved: now.reserved,
             lag_ns: now.lag_ns,

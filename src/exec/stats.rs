@@ -77,6 +77,15 @@ pub struct WorkerUsage {
     pub polls_fair: u64,
 }
 
+/// The times of all kills so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KillTimes {
+    /// From going over a limit to the kill, of queries that a limit ended.
+    pub crossing_to_kill: TimeHistogram,
+    /// From the kill to the drop of the query's last future; of those that had any.
+    pub kill_to_drop: TimeHistogram,
+}
+
 /// What the threads that stand in for workers in long polls, or in `block_in_place`, have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpareUsage {

@@ -108,13 +108,20 @@ pub(super) struct Counters {
 }
 
 #[derive(Debug, Default)]
-struct Histogram {
+pub(super) struct Histogram {
     sum: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
 }
 
 impl Histogram {
-    fn read(&self) -> TimeHistogram {
+    /// One observation of something that is rare.
+    pub(super) fn record(&self, time: Nanos) {
+        let bucket = TIME_BOUNDS.iter().position(|&bound| time <= bound);
+        self.buckets[bucket.unwrap_or(BUCKETS - 1)].fetch_add(1, Relaxed);
+        self.sum.fetch_add(time.0, Relaxed);
+    }
+
+    pub(super) fn read(&self) -> TimeHistogram {
         TimeHistogram {
             buckets: std::array::from_fn(|i| self.buckets[i].load(Relaxed)),
             sum: Nanos(self.sum.load(Relaxed)),

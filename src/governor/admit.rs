@@ -74,8 +74,8 @@ impl Governor {
             Arrived::In(permit) => permit,
             Arrived::Waits(waiting) => waiting.await?,
         };
-        let account = Account::for_query(entry.group.clone(), query);
-        Ok(self.inner.enrol(&entry, account, permit))
+        let account = account(&entry, query);
+        Ok(self.inner.enrol(&entry, account, permit, attributes))
     }
 
     /// As [`Governor::admit`], and never waits: where that would, this is refused.
@@ -89,8 +89,8 @@ impl Governor {
             Some(permit) => Ok(permit),
             None => self.inner.gate.try_admit(entry.id),
         })?;
-        let account = Account::for_query(entry.group.clone(), Query::next_id());
-        Ok(self.inner.enrol(&entry, account, permit))
+        let account = account(&entry, Query::next_id());
+        Ok(self.inner.enrol(&entry, account, permit, attributes))
     }
 
     /// A place, or a place in the line, under the id that the query has from here on.
@@ -117,7 +117,9 @@ impl Governor {
     ) -> Result<(Arc<Entry>, T), AdmissionError> {
         loop {
             let entry = self.route(attributes)?;
-            match ask(&entry) {
+            let fingerprint = attributes.get_fingerprint();
+            let let_in = self.inner.breaker.let_in(&entry, fingerprint);
+            match let_in.and_then(|()| ask(&entry)) {
                 // Dropped between the two steps: whoever did not ask for it by name is classified anew.
                 Err(AdmissionError::UnknownGroup { .. })
                     if attributes.get_resource_group().is_none() => {}
@@ -145,14 +147,25 @@ impl Governor {
             Ok(arrived) => arrived,
             Err(refusal) => return refused(refusal),
         };
-        let account = Account::for_query(entry.group.clone(), query);
+        let account = account(&entry, query);
         match arrived {
-            Arrived::In(permit) => self.inner.enrol(&entry, account, permit).spawn(future),
+            Arrived::In(permit) => {
+                let query = self.inner.enrol(&entry, account, permit, attributes);
+                query.spawn(future)
+            }
             Arrived::Waits(waiting) => {
                 let governor = Arc::downgrade(&self.inner);
                 let late = LateQuery::new();
                 let lease = late.lease();
-                let work = admitted(governor, entry, account.clone(), late, waiting, future);
+                let work = admitted(
+                    governor,
+                    entry,
+                    account.clone(),
+                    late,
+                    attributes.clone(),
+                    waiting,
+                    future,
+                );
                 task::spawn(&account, Some(lease), work)
             }
         }
@@ -162,7 +175,13 @@ impl Governor {
 /// A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
 fn shared(entry: &Entry) -> Option<Permit> {
     let parent = Query::current()?;
-    Arc::ptr_eq(parent.account().group(), &entry.group).then(|| parent.permit().share())
+    (parent.place() == entry.id).then(|| parent.share_place())
+}
+
+/// The account of a query of this group, which may use what the group allows.
+fn account(entry: &Entry, query: QueryId) -> Arc<Account> {
+    let limits = entry.fuse.limits.clone();
+    Account::for_query(entry.group.clone(), query, limits)
 }
 
 /// The task of a query that has to wait first.
@@ -171,12 +190,13 @@ async fn admitted<F: Future>(
     entry: Arc<Entry>,
     account: Arc<Account>,
     late: LateQuery,
+    attributes: Attributes,
     waiting: Waiting,
     future: F,
 ) -> F::Output {
     let answer = match waiting.await {
         Ok(permit) => match governor.upgrade() {
-            Some(governor) => Ok(governor.enrol(&entry, account.clone(), permit)),
+            Some(governor) => Ok(governor.enrol(&entry, account.clone(), permit, &attributes)),
             None => Err(KillReason::Shutdown),
         },
         Err(refusal) => Err(KillReason::NotAdmitted(refusal)),
@@ -189,7 +209,7 @@ async fn admitted<F: Future>(
         }
         Err(reason) => {
             // The account is this task's alone: ending it makes the refusal the handle's error.
-            account.kill(reason.into_cause());
+            account.refuse(reason.into_cause());
             drop(future);
             std::future::pending().await
         }
@@ -203,15 +223,15 @@ impl Inner {
         entry: &Arc<Entry>,
         account: Arc<Account>,
         permit: Permit,
+        attributes: &Attributes,
     ) -> Query {
-        let (inner, ended_in) = (Arc::downgrade(self), entry.clone());
+        let weak = Arc::downgrade(self);
         let query = Query::new(account, permit, move |id, outcome| {
-            ended_in.ended(outcome);
-            if let Some(inner) = inner.upgrade() {
-                inner.queries.lock().remove(&id);
+            if let Some(inner) = weak.upgrade() {
+                inner.ended(id, outcome);
             }
         });
-        self.queries.lock().insert(query.id(), query.downgrade());
+        self.begin(&query, entry, attributes);
         query
     }
 }

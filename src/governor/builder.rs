@@ -5,18 +5,17 @@
 use super::error::Error;
 use super::overrun;
 use super::throttle::{self, Collect, MemoryProbe};
-use super::{Governor, Parts, machine, variables};
+use super::{Governor, Parts, init, machine};
 use crate::catalog::store::{CatalogStore, FileStore};
-use crate::catalog::{Catalog, CatalogMode, Machine, Origin};
+use crate::catalog::{Catalog, CatalogMode, Machine};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
 use crate::exec::host;
-use crate::mem::{MemoryOverrun, OwnerHandle, pressure};
+use crate::mem::{self, MemoryOverrun, OwnerHandle, pressure};
 use crate::query::KillReason;
 use crate::sched;
 use crate::settings::{Scheduler, Settings};
-use crate::sql::{self, SqlError, Statement};
 use crate::unit::{Bytes, Nanos};
 use std::fmt;
 use std::path::PathBuf;
@@ -79,7 +78,7 @@ impl Default for Builder {
             record: false,
             settings: Settings::default(),
             memory_probe: None,
-            memory_collect: Box::new(|| ()),
+            memory_collect: Box::new(mem::collect),
             long_poll: None,
             spares: None,
             pinned: false,
@@ -132,7 +131,8 @@ impl Builder {
     }
 
     /// Called when throttling has lasted for ten intervals, and after each ten more: gives memory that is free but
-    /// kept by the allocator back to the system, as `mi_collect` does. It must not block for long. Default: nothing.
+    /// kept by the allocator back to the system, as `mi_collect` does. It must not block for long. Default:
+    /// [`mem::collect`](crate::mem::collect), which does that.
     pub fn memory_collect(mut self, collect: impl Fn() + Send + Sync + 'static) -> Builder {
         self.memory_collect = Box::new(collect);
         self
@@ -283,7 +283,7 @@ impl Builder {
         };
         let mut settings = self.settings;
         settings.check()?;
-        run_init_sql(&self.init_sql, (!found).then_some(&catalog), &mut settings)?;
+        init::run(&self.init_sql, (!found).then_some(&catalog), &mut settings)?;
         if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
             && attached
                 .as_ref()
@@ -304,10 +304,9 @@ impl Builder {
             threads,
         )?);
         let pressure = Arc::new(pressure::Probe::of(memory.clone(), memory_limit));
-        let probe = pressure.clone();
         let memory_probe = self
             .memory_probe
-            .unwrap_or_else(|| Box::new(move || probe.read().used()));
+            .unwrap_or_else(|| throttle::probe(pressure.clone()));
         let variable = Duration::from_millis(settings.long_poll_threshold_ms);
         let long_poll = self.long_poll.unwrap_or(variable);
         let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
@@ -349,35 +348,6 @@ impl Builder {
             collect: self.memory_collect,
         }))
     }
-}
-
-/// Runs the script as one: what is about groups, if there is no catalog yet, and what is about variables.
-fn run_init_sql(
-    script: &str,
-    catalog: Option<&Catalog>,
-    settings: &mut Settings,
-) -> Result<(), SqlError> {
-    let statements = sql::parse_within(script, sql::Caps::NONE)?;
-    let (mut about_groups, mut numbers) = (Vec::new(), Vec::new());
-    for (number, statement) in (1..).zip(statements) {
-        if let Statement::SetGlobal(set) = &statement {
-            variables::assign(settings, set).map_err(|error| error.at_statement(number, 0))?;
-        } else {
-            about_groups.push(statement);
-            numbers.push(number);
-        }
-    }
-    let Some(catalog) = catalog else {
-        return Ok(());
-    };
-    let number = |nth: usize| numbers.get(nth.wrapping_sub(1)).copied().unwrap_or(nth);
-    catalog
-        .apply_all(&about_groups, Origin::File)
-        .map_err(|error| {
-            let number = number(error.statement);
-            error.at_statement(number, 0)
-        })?;
-    Ok(())
 }
 
 /// More workers than any machine has cores: a larger number is a mistake.

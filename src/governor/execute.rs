@@ -44,6 +44,9 @@ impl Governor {
         if let Statement::ShowUsage(name) = statement {
             return self.show_usage(name.as_ref());
         }
+        if let Statement::Operate(operation) = statement {
+            return self.operate(operation);
+        }
         if let Statement::SetGlobal(set) = statement {
             return self.set_global(set);
         }
@@ -65,7 +68,13 @@ impl Governor {
     fn translate(&self, snapshot: Arc<Snapshot>) {
         let inner = &*self.inner;
         let last = inner.routing.load_full();
-        let next = Routing::new(snapshot, &inner.core, &inner.gate, Some(&last));
+        let next = Routing::new(
+            snapshot,
+            &inner.core,
+            &inner.gate,
+            &inner.breaker,
+            Some(&last),
+        );
         let dropped = last.missing_in(&next);
         {
             // A group moves from the one place to the other in the eyes of whoever lists both.
@@ -77,6 +86,7 @@ impl Governor {
             }
             gone.extend(dropped);
         }
+        self.inner.settle_breaker();
         self.sweep();
     }
 

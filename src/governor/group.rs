@@ -29,7 +29,7 @@ impl GroupHandle {
     /// The CPU time, the polls and the memory of all its queries and tasks since it was created. The other fields, which are
     /// kept per query, are zero; [`stats`](GroupHandle::stats) has histograms of its polls.
     pub fn usage(&self) -> Usage {
-        let usage = self.entry.group.usage();
+        let usage = self.entry.usage();
         Usage {
             cpu: usage.cpu_poll.plus(usage.cpu_drop).into(),
             polls: usage.polls,
@@ -41,7 +41,7 @@ impl GroupHandle {
 
     /// The executor's counters of it: tasks by state, delays, shares, lag.
     pub fn stats(&self) -> GroupUsage {
-        self.entry.group.usage()
+        self.entry.usage()
     }
 }
 

@@ -8,14 +8,18 @@
 
 mod admit;
 mod background;
+mod breaker;
 mod builder;
 mod error;
 mod execute;
 mod group;
+mod init;
 mod machine;
 mod observe;
+mod operate;
 mod overrun;
 mod routing;
+mod running;
 mod shutdown;
 mod spawn;
 mod throttle;
@@ -34,15 +38,17 @@ use crate::exec::host::{Crew, Entrance};
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
 use crate::mem::pressure::Probe;
-use crate::query::{KillReason, Query, WeakQuery};
+use crate::query::{KillReason, Query};
 use crate::sched::trace::Trace;
 use crate::settings::Settings;
 use crate::sql;
 use crate::unit::{Bytes, QueryId};
 use arc_swap::ArcSwap;
+use breaker::Breaker;
 use builder::AllowOverride;
 use parking_lot::Mutex;
 use routing::{Entry, Routing};
+use running::Running;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -87,7 +93,8 @@ struct Inner {
     crew: tokio::sync::Mutex<Crew>,
     entrance: Entrance,
     background: Mutex<Vec<AbortHandle>>,
-    queries: Mutex<BTreeMap<QueryId, WeakQuery>>,
+    queries: Mutex<BTreeMap<QueryId, Running>>,
+    breaker: Arc<Breaker>,
     /// Dropped groups that may still have queries or tasks.
     dropped: Mutex<Vec<Arc<Entry>>>,
     /// What groups that are gone for good had been charged.
@@ -127,7 +134,8 @@ impl Governor {
         let (catalog, core) = (parts.catalog, parts.core);
         let (crew, entrance) = parts.driven;
         let gate = Gate::with_timers_of(entrance.runtime().clone());
-        let routing = Routing::new(catalog.snapshot(), &core, &gate, None);
+        let breaker = Breaker::new();
+        let routing = Routing::new(catalog.snapshot(), &core, &gate, &breaker, None);
         let governor = Governor {
             inner: Arc::new(Inner {
                 catalog,
@@ -140,6 +148,7 @@ impl Governor {
                 entrance,
                 background: Mutex::default(),
                 queries: Mutex::default(),
+                breaker,
                 dropped: Mutex::default(),
                 past_cpu: AtomicU64::new(0),
                 unmanaged_cpu: AtomicU64::new(0),
@@ -153,6 +162,7 @@ impl Governor {
                 throttle_changed: Arc::default(),
             }),
         };
+        governor.inner.breaker.attach(&governor.inner);
         let inner = &governor.inner;
         inner.govern(&inner.settings.lock());
         governor.in_background(throttle::beat);
@@ -186,11 +196,7 @@ impl Governor {
 
     /// The running query of that id.
     pub fn query(&self, id: QueryId) -> Option<Query> {
-        self.inner
-            .queries
-            .lock()
-            .get(&id)
-            .and_then(WeakQuery::upgrade)
+        Some(self.inner.running(id)?.0)
     }
 
     /// Ends the recording that [`Builder::record_schedule`] began: what the scheduler was told and what it

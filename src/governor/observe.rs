@@ -51,6 +51,7 @@ impl Governor {
             unclassified: inner.unclassified.load(Relaxed),
             queries: queries(inner.gate.governor()),
             unmanaged_cpu,
+            kills: inner.core.kill_latency(),
             catalog_version: inner.routing.load().snapshot.version(),
             catalog_apply_errors: inner.apply_errors.load(Relaxed),
         }
@@ -231,7 +232,7 @@ fn counts(a: &GroupAdmission) -> BTreeMap<(AdmissionOutcome, AdmissionReason), u
 fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
     let mut row = GroupRow {
         name: entry.name.to_string(),
-        usage: entry.group.usage(),
+        usage: entry.usage(),
         cpu_blocking: None,
         memory: group_memory(entry),
         queries_running: admission.map_or(0, |a| a.running),
@@ -245,7 +246,13 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
         admission: admission.map(counts).unwrap_or_default(),
         admission_wait: admission.map(|a| a.waits).unwrap_or_default(),
         classified: entry.classified.load(Relaxed),
+        big_queries: entry.fuse.trips(),
     };
+    let watched = entry.fuse.watched();
+    if watched > 0 {
+        let refused = (AdmissionOutcome::Rejected, AdmissionReason::Watch);
+        *row.admission.entry(refused).or_default() += watched;
+    }
     row.add(&entry.heritage.lock());
     row
 }

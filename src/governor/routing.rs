@@ -4,13 +4,15 @@
 //! a whole; an [`Entry`] lives as long as its group and is changed in place, so that an ALTER keeps vruntime,
 //! counters and running queries.
 
+use super::breaker::{Breaker, Fuse};
 use crate::admission::{Gate, GroupLimits};
 use crate::catalog::{GroupSpec, GroupType, Snapshot};
 use crate::classify::{Index, Input};
 use crate::exec::account::Account;
 use crate::exec::core::Core;
 use crate::exec::group::Group;
-use crate::metrics::snapshot::GroupRow;
+use crate::exec::stats::GroupUsage;
+use crate::metrics::snapshot::{GroupRow, add_usage};
 use crate::query::Outcome;
 use crate::sched::Limits;
 use crate::unit::{Cores, GroupId};
@@ -26,6 +28,8 @@ pub(super) struct Entry {
     pub(super) group: Arc<Group>,
     /// The account of its tasks that belong to no query.
     pub(super) loose: Arc<Account>,
+    /// What its queries may use.
+    pub(super) fuse: Fuse,
     pub(super) classified: AtomicU64,
     /// Its `mem_limit` in bytes, also where the governor's limit is what binds.
     pub(super) mem_limit: AtomicU64,
@@ -35,7 +39,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn new(spec: &GroupSpec, core: &Arc<Core>) -> Arc<Entry> {
+    fn new(spec: &GroupSpec, version: u64, core: &Arc<Core>, breaker: &Arc<Breaker>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
         group.set_limits(limits(spec));
         let entry = Arc::new(Entry {
@@ -43,6 +47,7 @@ impl Entry {
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
             group,
+            fuse: Fuse::new(spec, version, limits(spec), breaker),
             classified: AtomicU64::new(0),
             mem_limit: AtomicU64::new(0),
             outcomes: Default::default(),
@@ -68,8 +73,17 @@ impl Entry {
     }
 
     pub(super) fn has_tasks(&self) -> bool {
-        let usage = self.group.usage();
+        let usage = self.usage();
         usage.tasks_running + usage.tasks_queued + usage.tasks_waiting > 0
+    }
+
+    /// What its tasks have used, those of queries that are cooled down included.
+    pub(super) fn usage(&self) -> GroupUsage {
+        let mut usage = self.group.usage();
+        if let Some(cooled) = self.fuse.cooled.usage() {
+            add_usage(&mut usage, &cooled);
+        }
+        usage
     }
 
     pub(super) fn ended(&self, outcome: Outcome) {
@@ -105,18 +119,21 @@ impl Routing {
         snapshot: Arc<Snapshot>,
         core: &Arc<Core>,
         gate: &Gate,
+        breaker: &Arc<Breaker>,
         last: Option<&Routing>,
     ) -> Routing {
+        let version = snapshot.version();
         let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
             Some(entry) => {
-                entry.group.set_limits(limits(spec));
+                entry.fuse.set(spec, version);
+                entry.fuse.cooled.set_limits(&entry.group, limits(spec));
                 entry.limit_memory(spec);
                 gate.set_limits(spec.id, admission(spec));
                 entry.clone()
             }
             None => {
                 gate.register(spec.id, &spec.name, admission(spec));
-                Entry::new(spec, core)
+                Entry::new(spec, version, core, breaker)
             }
         };
         let by_id: FxHashMap<_, _> = snapshot

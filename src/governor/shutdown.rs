@@ -58,13 +58,13 @@ impl Governor {
 
 /// Sleeps by tokio's timers, which a paused clock knows of; without them, at the beat of a thread.
 #[derive(Default)]
-struct Rests {
+pub(super) struct Rests {
     beats: Option<UnboundedReceiver<()>>,
 }
 
 impl Rests {
     /// False if there is no way to sleep.
-    async fn rest(&mut self, length: Duration) -> bool {
+    pub(super) async fn rest(&mut self, length: Duration) -> bool {
         if self.beats.is_none() {
             let slept = AssertUnwindSafe(async { sleep(length).await });
             if slept.catch_unwind().await.is_ok() {

@@ -14,7 +14,7 @@ use crate::view::{select, tables};
 /// A system view: its name, and what fills it.
 type View = (&'static str, fn(&Governor) -> Relation);
 
-const VIEWS: [View; 7] = [
+const VIEWS: [View; 10] = [
     ("admission", |governor| {
         tables::admission(refs(&governor.usage_rows(None)))
     }),
@@ -28,12 +28,15 @@ const VIEWS: [View; 7] = [
         let snapshot = governor.inner.routing.load().snapshot.clone();
         tables::groups(refs(&governor.usage_rows(None)), &snapshot)
     }),
+    ("queries", Governor::queries_view),
     ("rejections", |governor| {
         tables::rejections(refs(&governor.usage_rows(None)))
     }),
+    ("runaway_events", Governor::runaway_view),
     ("scheduler", |governor| {
         tables::scheduler(refs(&governor.usage_rows(None)))
     }),
+    ("watches", Governor::watches_view),
     ("workers", |governor| tables::workers(&governor.metrics())),
 ];
 

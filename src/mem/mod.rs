@@ -48,6 +48,15 @@ mod atomic {
 #[cfg(all(test, quotient_loom))]
 mod modelled;
 
+/// Gives memory that is free but kept by [`GroupAlloc`](alloc::GroupAlloc)'s mimalloc back to the system, as far as it
+/// is kept for the calling thread or for nobody. Nothing where another allocator is inside.
+pub fn collect() {
+    #[cfg(feature = "mimalloc")]
+    if is_installed() {
+        alloc::Mimalloc::collect();
+    }
+}
+
 pub(crate) use doom::dooms;
 pub use error::MemoryError;
 pub(crate) use fallible::lifted;

@@ -117,6 +117,8 @@ table! {
         "Time from a request to its slot, of those that got one.";
     GROUP_CLASSIFIED = "quotient_group_classified_total", Counter, Count, ["group"],
         "Requests that a classifier of the group, or its name, brought here.";
+    GROUP_BIG_QUERY = "quotient_group_big_query_total", Counter, Count, ["group", "kind", "action"],
+        "Queries that went over a limit of the group, by the limit and by what came of it.";
     UNOWNED_MEMORY = "quotient_unowned_memory_bytes", Gauge, Bytes, [],
         "Memory that belongs to no group: the allocator's total less the sum over the groups.";
     MEMORY_TRACKED = "quotient_memory_tracked_bytes", Gauge, Bytes, [],
@@ -159,6 +161,8 @@ table! {
         "Polls that were found to be longer than long_poll_threshold while they went on.";
     UNMANAGED_CPU = "quotient_unmanaged_cpu_seconds_total", Counter, Seconds, [],
         "CPU time of the process that no group was charged for: raw tokio tasks, other threads.";
+    KILL_LATENCY = "quotient_kill_latency_seconds", Histogram, Seconds, ["stage"],
+        "From going over a limit to the kill, and from a kill to the drop of the query's last future.";
     CATALOG_VERSION = "quotient_catalog_version", Gauge, Count, [],
         "Version of the catalog in force.";
     CATALOG_APPLY_ERRORS = "quotient_catalog_apply_errors_total", Counter, Count, [],

@@ -5,7 +5,7 @@
 
 use super::memory::{GroupMemory, ProcessMemory};
 use crate::admission::waits::Waits;
-use crate::exec::stats::{GroupUsage, SpareUsage, TimeHistogram, WorkerUsage};
+use crate::exec::stats::{GroupUsage, KillTimes, SpareUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 
@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub queries: Queries,
     /// CPU time that nobody was charged for; see [`unmanaged`].
     pub unmanaged_cpu: Nanos,
+    /// How fast kills took effect.
+    pub kills: KillTimes,
     /// Version of the catalog in force.
     pub catalog_version: u64,
     /// Statements that the catalog refused.
@@ -72,6 +74,8 @@ pub struct GroupRow {
     pub admission_wait: Waits,
     /// Requests that a classifier, or the name itself, brought here.
     pub classified: u64,
+    /// Queries that went over a limit of the group, by the labels `kind` and `action`. An absent pair is not shown.
+    pub big_queries: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 /// How queries ended.
@@ -186,10 +190,14 @@ impl GroupRow {
         }
         self.admission_wait.add(&other.admission_wait);
         self.classified += other.classified;
+        for (pair, count) in &other.big_queries {
+            *self.big_queries.entry(*pair).or_default() += count;
+        }
     }
 }
 
-fn add_usage(sum: &mut GroupUsage, other: &GroupUsage) {
+/// Adds another group's use to a sum.
+pub(crate) fn add_usage(sum: &mut GroupUsage, other: &GroupUsage) {
     sum.cpu_poll = sum.cpu_poll.plus(other.cpu_poll);
     sum.cpu_drop = sum.cpu_drop.plus(other.cpu_drop);
     sum.polls += other.polls;

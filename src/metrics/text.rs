@@ -39,6 +39,13 @@ pub fn render(snapshot: &Snapshot) -> String {
         .line(&[], snapshot.spares.late_polls);
     page.family(&names::UNMANAGED_CPU)
         .line(&[], Seconds(snapshot.unmanaged_cpu));
+    let mut family = page.family(&names::KILL_LATENCY);
+    for (stage, times) in [
+        ("crossing_to_kill", &snapshot.kills.crossing_to_kill),
+        ("kill_to_drop", &snapshot.kills.kill_to_drop),
+    ] {
+        family.histogram(stage, &TIME_BOUNDS, &times.buckets, times.sum);
+    }
     page.family(&names::CATALOG_VERSION)
         .line(&[], snapshot.catalog_version);
     page.family(&names::CATALOG_APPLY_ERRORS)
@@ -110,6 +117,12 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
         family.histogram(name, &WAIT_BOUNDS, &waits.buckets, waits.sum);
     }
     each(page, &names::GROUP_CLASSIFIED, rows, |row| row.classified);
+    let mut family = page.family(&names::GROUP_BIG_QUERY);
+    for (name, row) in rows {
+        for ((kind, action), count) in &row.big_queries {
+            family.line(&[name, kind, action], count);
+        }
+    }
 }
 
 fn group_memory(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
@@ -251,19 +264,21 @@ impl Family<'_> {
         self.sample("", names.zip(labels.iter().copied()), value);
     }
 
-    fn histogram(&mut self, group: &str, bounds: &[Nanos], buckets: &[u64], sum: Nanos) {
+    /// A histogram with one label.
+    fn histogram(&mut self, value: &str, bounds: &[Nanos], buckets: &[u64], sum: Nanos) {
+        let label = self.metric.labels.first().copied().unwrap_or_default();
         let mut count = 0;
         let bounds = bounds.iter().map(|bound| Seconds(*bound).to_string());
         for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
             count += bucket;
             self.sample(
                 "_bucket",
-                [("group", group), ("le", &bound)].into_iter(),
+                [(label, value), ("le", &bound)].into_iter(),
                 count,
             );
         }
-        self.sample("_sum", [("group", group)].into_iter(), Seconds(sum));
-        self.sample("_count", [("group", group)].into_iter(), count);
+        self.sample("_sum", [(label, value)].into_iter(), Seconds(sum));
+        self.sample("_count", [(label, value)].into_iter(), count);
     }
 
     fn sample<'a>(

@@ -9,8 +9,10 @@
 //! - level 2, [`feedback`]: which *tasks* of that group, by the age of their query.
 //!
 //! [`quota`] keeps a group with a hard cap from the workers while it has had enough; reservations are a part of
-//! level 1. Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number.
+//! level 1. Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number,
+//! and [`breaker`] says which queries use too much.
 
+pub mod breaker;
 pub mod entitle;
 pub mod fair;
 pub mod feedback;

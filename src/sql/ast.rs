@@ -4,6 +4,7 @@
 //! values are as written; what keys and values mean is the catalog's business. `Display` gives the canonical text,
 //! and `parse(render(statement)) == statement` for everything that [`parse`](super::parse) returns.
 
+use super::operation::Operation;
 use super::select::Select;
 use super::span::{Span, Spanned};
 
@@ -34,6 +35,8 @@ pub enum Statement {
     ShowCreateGroup(Spanned<String>),
     /// `SHOW USAGE RESOURCE GROUP name`, or with `None` `SHOW USAGE RESOURCE GROUPS`.
     ShowUsage(Option<Spanned<String>>),
+    /// A statement about running work.
+    Operate(Operation),
     /// `SET GLOBAL variable = value`
     SetGlobal(Assignment),
     /// `SHOW VARIABLES [LIKE 'pattern']`
@@ -180,6 +183,7 @@ impl Statement {
             | Statement::ShowHistory
             | Statement::Rollback(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
+            Statement::Operate(_) => None,
         }
     }
 
@@ -189,6 +193,7 @@ impl Statement {
             Statement::CreateGroup(_) => "CREATE RESOURCE GROUP",
             Statement::AlterGroup(_) => "ALTER RESOURCE GROUP",
             Statement::DropGroup(_) => "DROP RESOURCE GROUP",
+            Statement::Operate(operation) => operation.tag(),
             Statement::SetGlobal(_) => "SET",
             Statement::ShowGroups(_)
             | Statement::ShowCreateGroup(_)

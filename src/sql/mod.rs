@@ -30,6 +30,7 @@
 pub mod ast;
 mod error;
 pub mod like;
+pub mod operation;
 mod output;
 mod parser;
 mod picture;
@@ -43,6 +44,7 @@ pub mod value;
 
 pub use ast::Statement;
 pub use error::{Refusal, SqlError, SqlErrorKind};
+pub use operation::Operation;
 pub use output::{Notice, NoticeKind, Output, Type, Value};
 pub use render::{Name, Quoted};
 pub use scan::Caps;

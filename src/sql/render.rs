@@ -78,6 +78,7 @@ impl Display for Statement {
             }
             Statement::Select(select) => select.fmt(f),
             Statement::ShowUsage(None) => f.write_str("SHOW USAGE RESOURCE GROUPS"),
+            Statement::Operate(operation) => operation.fmt(f),
             Statement::SetGlobal(s) => {
                 write!(f, "SET GLOBAL {} = {}", Variable(&s.key), Quoted(&s.value))
             }

@@ -2,7 +2,9 @@
 //!
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
+pub mod queries;
 pub mod relation;
+pub mod runaway;
 pub mod select;
 pub mod tables;
 pub mod usage;

@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-use crate::sql::{Type, Value};
+use crate::sql::{Output, Type, Value};
 
 /// One column of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,4 +22,29 @@ pub struct Relation {
     pub columns: Vec<Column>,
     /// Its rows.
     pub rows: Vec<Vec<Value>>,
+}
+
+impl Relation {
+    /// All of it, as the answer of a SHOW.
+    pub fn show(self) -> Output {
+        let mut output = Output::table("SHOW", self.columns.iter().map(|column| column.name));
+        self.rows.into_iter().for_each(|row| output.push(row));
+        output
+    }
+}
+
+/// One column of a view over rows of one kind: its name, which carries the unit, its type, and its cell.
+pub(super) type Cell<Row> = (&'static str, Type, fn(&Row) -> Value);
+
+/// A view of these rows, in the order given.
+pub(super) fn relation<Row>(name: &'static str, columns: &[Cell<Row>], rows: &[Row]) -> Relation {
+    let cells = |row| columns.iter().map(|(_, _, cell)| cell(row)).collect();
+    Relation {
+        name,
+        columns: columns
+            .iter()
+            .map(|&(name, kind, _)| Column { name, kind })
+            .collect(),
+        rows: rows.iter().map(cells).collect(),
+    }
 }

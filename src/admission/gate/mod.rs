@@ -141,6 +141,13 @@ impl Gate {
             .inspect_err(tell_refusal)
     }
 
+    /// A place of the group for a query that moves in from another one: at once, and beyond the limits if need be.
+    /// None if the group is not there or was removed. Works also after the gate was closed.
+    pub fn move_in(&self, group: GroupId) -> Option<Permit> {
+        let moved = self.change(|policy, now| policy.move_in(group, now));
+        moved.then(|| Permit::new(self.clone(), group))
+    }
+
     /// A place of the group, now or in the line, under the id that the query will have. Does not wait itself.
     ///
     /// # Errors

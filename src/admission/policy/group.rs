@@ -221,6 +221,14 @@ impl<W> Group<W> {
         }
     }
 
+    pub(super) fn move_in(&mut self, now: Nanos) {
+        self.running += 1;
+        self.running_peak = self.running_peak.max(self.running);
+        if self.is_full() {
+            self.pace.filled(now);
+        }
+    }
+
     pub(super) fn give_place_back(&mut self, now: Nanos) {
         debug_assert!(self.running > 0, "a place was given back twice");
         if self.is_full() {

@@ -18,6 +18,7 @@
 mod decision;
 mod group;
 mod look;
+mod moves;
 mod obstacle;
 mod pace;
 mod throttle;

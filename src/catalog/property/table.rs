@@ -141,6 +141,7 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Seconds,
         allowed: "a decimal number of seconds; 0 is off",
         example: "100",
+        enforced: true,
         doc: "CPU time of one query",
         ..PLAIN
     },
@@ -149,6 +150,7 @@ pub static PROPERTIES: [Property; 19] = [
         name: "big_query_scan_rows_limit",
         allowed: "a whole number; 0 is off",
         example: "100000",
+        enforced: true,
         doc: "rows that one query scans",
         ..PLAIN
     },
@@ -158,6 +160,7 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Bytes,
         allowed: "bytes, with or without a unit; 0 is off",
         example: "1GiB",
+        enforced: true,
         doc: "memory of one query",
         ..PLAIN
     },
@@ -167,6 +170,7 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Seconds,
         allowed: "a decimal number of seconds; 0 is off",
         example: "600",
+        enforced: true,
         doc: "wall time of one query since admission",
         ..PLAIN
     },
@@ -178,6 +182,7 @@ pub static PROPERTIES: [Property; 19] = [
         default: Some("kill"),
         absent: "kill",
         example: "cooldown",
+        enforced: true,
         doc: "what happens to a query over one of the big_query limits",
         ..PLAIN
     },
@@ -186,6 +191,7 @@ pub static PROPERTIES: [Property; 19] = [
         name: "quarantine_after",
         allowed: "a whole number; 0 is off",
         example: "3",
+        enforced: true,
         doc: "kills of queries of one fingerprint after which it is refused",
         ..PLAIN
     },
@@ -197,6 +203,7 @@ pub static PROPERTIES: [Property; 19] = [
         default: Some("10m"),
         absent: "10m",
         example: "30m",
+        enforced: true,
         doc: "the time in which these kills are counted",
         ..PLAIN
     },

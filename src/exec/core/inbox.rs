@@ -57,7 +57,7 @@ impl Inbox {
 
     /// From now on the inbox is for this stream. Only the worker itself calls it.
     pub(in crate::exec) fn open_for(&self, stream: u64, group: &Group) {
-        if self.stream.load(Relaxed) != stream {
+        if self.stream.load(Relaxed) != stream || self.group.load(Relaxed) != group.uid + 1 {
             self.group.store(group.uid + 1, Relaxed);
             self.stream.store(stream, Relaxed);
         }

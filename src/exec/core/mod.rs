@@ -26,6 +26,7 @@ use crate::exec::blame::Blames;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
 use crate::exec::join::Cause;
+use crate::exec::latency::KillLatency;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::spares::{Caps, Spares};
 use crate::exec::watchdog::Watchdog;
@@ -86,6 +87,9 @@ pub struct Core {
     pub(super) sleepers: Arc<CachePadded<Sleepers>>,
     seats: Box<[Arc<CachePadded<Seat>>]>,
     accounts: Mutex<Slab<Weak<Account>>>,
+    /// Accounts of queries that moved to another group.
+    pub(super) moves: Mutex<Vec<Weak<Account>>>,
+    pub(super) kills: KillLatency,
     /// Slots whose groups are gone, to be freed when the lock is taken next.
     graves: Mutex<Vec<Slot>>,
     ending: Ending,
@@ -156,6 +160,8 @@ impl Core {
             sleepers,
             seats,
             accounts: Mutex::default(),
+            moves: Mutex::default(),
+            kills: KillLatency::default(),
             graves: Mutex::default(),
             ending: Ending::new(),
             watchdog,

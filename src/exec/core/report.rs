@@ -4,7 +4,7 @@
 
 use super::{Core, Sched};
 use crate::exec::group::Group;
-use crate::exec::stats::{GroupUsage, WorkerUsage};
+use crate::exec::stats::{GroupUsage, KillTimes, WorkerUsage};
 use crate::sched::entitle::Demand;
 use crate::unit::{Cores, Nanos};
 use std::fmt;
@@ -18,6 +18,16 @@ impl Core {
     /// Counters of each worker.
     pub fn worker_usage(&self) -> Vec<WorkerUsage> {
         self.seats.iter().map(|seat| seat.usage()).collect()
+    }
+
+    /// How long it took to end queries that were killed.
+    pub fn kill_latency(&self) -> KillTimes {
+        self.kills.read()
+    }
+
+    /// A query was killed for going over a limit, so long ago.
+    pub fn crossed(&self, late: Nanos) {
+        self.kills.crossing_to_kill.record(late);
     }
 
     /// The ready groups' demands, for the ledger. At most once a millisecond, and never more than about a
@@ -141,7 +151,7 @@ impl Core {
                 out,
                 "{account:?}: {} waiting, {} ready",
                 account.waiting.len(),
-                account.group.ready()
+                account.group().ready()
             );
         }
         out

@@ -37,9 +37,17 @@ impl Meta {
     pub(in crate::exec) fn place(&self) -> (Stream, Nanos) {
         let account = &self.cell.account;
         match account.stream() {
-            (stream @ Stream::Query(_), _) => (stream, account.cpu()),
+            (stream @ Stream::Query(_), _) => (stream, account.age()),
             (Stream::Loose, _) => (Stream::Loose, Nanos(self.cell.cpu.load(Relaxed))),
         }
+    }
+}
+
+impl Meta {
+    /// Whether its query belongs to the group with this number. A task without a query is always its group's.
+    #[inline]
+    pub(in crate::exec) fn is_served_by(&self, uid: u64) -> bool {
+        !self.cell.in_query || self.cell.account.is_served_by(uid)
     }
 }
 
@@ -80,7 +88,7 @@ impl<S: ?Sized> Cell<S> {
     }
 
     pub(in crate::exec) fn group(&self) -> &Arc<Group> {
-        &self.account.group
+        self.account.group()
     }
 
     pub(in crate::exec) fn is_finished(&self) -> bool {
@@ -108,7 +116,7 @@ impl<S: ?Sized> Cell<S> {
 
     /// Whether it has to be dropped, by an abort or a kill.
     pub(in crate::exec) fn is_doomed(&self) -> bool {
-        self.flags.is_aborted() || (self.in_query && self.account.is_killed())
+        self.flags.is_aborted() || self.is_killed()
     }
 
     #[inline]
@@ -118,6 +126,12 @@ impl<S: ?Sized> Cell<S> {
 
     pub(super) fn must_end(&self, worker: &Worker) -> bool {
         self.is_doomed() || worker.is_cancelling()
+    }
+
+    /// Whether its query was killed.
+    #[inline]
+    pub(super) fn is_killed(&self) -> bool {
+        self.in_query && self.account.is_killed()
     }
 
     /// Whether the task should not go on, as far as can be seen from inside of it.
@@ -145,7 +159,7 @@ impl<S: ?Sized> Cell<S> {
             return None;
         }
         let killed = self.account.killed().cloned();
-        killed.or_else(|| self.account.group.core.cancelled().cloned())
+        killed.or_else(|| self.account.core().cancelled().cloned())
     }
 }
 

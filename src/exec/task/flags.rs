@@ -4,7 +4,7 @@
 //! entered in [`Waiting`] before it sets `WAITING` and looks at `ABORT` in one step. One of the two sees the
 //! other (model-checked below).
 
-use crate::exec::account::{Ticket, Waiting};
+use crate::exec::waiting::{Ticket, Waiting};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 const ABORT: u64 = 1;

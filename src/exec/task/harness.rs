@@ -4,9 +4,10 @@
 
 use super::cell::{Cell, Meta, Outcome, contain};
 use super::{Lease, Runnable};
-use crate::exec::account::{Account, Ticket};
+use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
 use crate::exec::join::{Cause, JoinError, JoinHandle};
+use crate::exec::waiting::Ticket;
 use crate::exec::worker::Worker;
 use crate::mem;
 use crate::unit::Nanos;
@@ -62,21 +63,21 @@ where
         let started = worker.now();
         worker.polls_task_of(self.cell.spawned_at);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
-        let step = if self.cell.must_end(worker) {
+        let mut step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
             self.as_mut().poll_future(worker, cx)
         };
-        let step = if mem::take_doom() {
-            self.as_mut().short_of_memory(step)
-        } else {
-            step
-        };
-        let (took, held) = worker.polled(started, delay);
-        let cpu = self.cell.charge(took, held);
-        let desk = self.cell.account.group.desk();
-        desk.look_at_pressure(worker.now());
-        worker.aged(cpu);
+        if mem::take_doom() {
+            step = self.as_mut().short_of_memory(step);
+        }
+        let mut took = self.charge(worker, started, delay);
+        if matches!(step, Step::Wait) && self.cell.is_killed() {
+            // During that poll, or by what it cost: here is the next poll boundary.
+            step = Step::End(self.as_mut().cancel());
+            took = self.charge(worker, worker.now(), Nanos::ZERO);
+        }
+        self.cell.account.group().desk().look_at_pressure(worker.now());
         match step {
             Step::Wait => Poll::Pending,
             Step::End(output) => {
@@ -86,11 +87,20 @@ where
                         worker.dropped(took);
                     }
                 }
-                self.finish(output);
-                worker.finished();
+                self.as_mut().finish(output);
+                worker.finished(&self.cell.account.home);
                 Poll::Ready(())
             }
         }
+    }
+
+    /// The poll that began at `started` is over: it is charged, and its length returned.
+    #[inline]
+    fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
+        let (took, held) = worker.polled(started, delay);
+        let cpu = self.cell.charge(took, held);
+        worker.aged(cpu);
+        took
     }
 
     #[inline]
@@ -141,7 +151,7 @@ where
     #[cold]
     fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
         let account = &self.cell.account;
-        account.group.core.kill_doomed();
+        account.core().kill_doomed();
         let refused = mem::take_refusal();
         match (&step, refused) {
             (Step::End(_), _) => step,
@@ -149,7 +159,7 @@ where
             (Step::Wait, None) => step,
             // Of no query: this task alone is to blame.
             (Step::Wait, Some(shortfall)) => {
-                let cause = account.group.core.shortage(account, shortfall);
+                let cause = account.core().shortage(account, shortfall);
                 let error = match self.as_mut().drop_future() {
                     None => JoinError::cancelled(self.cell.id, Some(cause)),
                     Some(payload) => JoinError::panic(self.cell.id, payload),
@@ -173,7 +183,7 @@ where
             .enter(worker.index(), cx.waker().clone());
         *this.ticket = Some(ticket);
         let aborted = this.cell.flags.waits(ticket);
-        let core = &this.cell.account.group.core;
+        let core = this.cell.account.core();
         if aborted || this.cell.account.killed().is_some() || core.cancelled().is_some() {
             return Step::End(self.cancel());
         }
@@ -206,6 +216,7 @@ where
             drop(waker);
         }
         let lease = this.scope.lease.take();
+        this.cell.account.task_gone(this.cell.id.number());
         contain(|| drop(lease));
         this.cell.complete(output);
     }
@@ -220,10 +231,10 @@ where
         // Reached with the future still there only if a runnable was dropped instead of run.
         if self.future.is_some() {
             let output = self.as_mut().cancel();
-            let group = self.cell.account.group.clone();
-            self.finish(output);
-            group.counters.finished.fetch_add(1, SeqCst);
-            group.core.look_whether_over();
+            self.as_mut().finish(output);
+            let home = &self.cell.account.home;
+            home.counters.finished.fetch_add(1, SeqCst);
+            home.core.look_whether_over();
         }
     }
 }
@@ -280,17 +291,18 @@ where
     F::Output: Send + 'static,
 {
     let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), place));
-    let group = account.group();
+    let home = &account.home;
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
         contain(|| drop(lease));
         cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
         JoinHandle::new(cell.clone())
     };
-    let ending = group.core.ending();
-    if let Err(cause) = ending.count(&group.counters, || group.core.look_whether_over()) {
+    let ending = home.core.ending();
+    if let Err(cause) = ending.count(&home.counters, || home.core.look_whether_over()) {
         return refuse(cause, future, lease);
     }
+    account.task_began(cell.id.number());
     let scope = Scope {
         task: cell.clone(),
         lease,
@@ -312,7 +324,7 @@ where
     context::worker(|worker| match worker {
         Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
         // The caller's account holds the group.
-        _ => group.push(runnable),
+        _ => account.group().push(runnable),
     });
     JoinHandle::new(cell)
 }
@@ -333,7 +345,7 @@ fn schedule(runnable: Runnable, info: ScheduleInfo) {
 
 fn push_to_group(runnable: Runnable) {
     // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
-    let group = runnable.metadata().cell.account.group.clone();
+    let group = runnable.metadata().cell.group().clone();
     group.push(runnable);
 }
 
@@ -354,7 +366,7 @@ fn deliver(runnable: Runnable) {
         }
     });
     let Some(task) = task else { return };
-    let group = task.metadata().cell.account.group.clone();
+    let group = task.metadata().cell.group().clone();
     group.push_quietly(task);
     // Only now: a worker says that it sleeps, then looks whether anything was pushed.
     if !group.core.expects_worker_here() {

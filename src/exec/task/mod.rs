@@ -42,6 +42,11 @@ impl Id {
     pub(crate) fn next() -> Id {
         Id(NEXT_ID.fetch_add(1, Relaxed))
     }
+
+    /// From 1.
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for Id {
@@ -78,6 +83,17 @@ pub fn current() -> Option<Current> {
             lease: scope.lease.clone(),
         })
     })
+}
+
+/// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query.
+#[inline]
+pub fn with_account(f: impl FnOnce(&Account)) {
+    context::task(|scope| {
+        let account = scope.map(|scope| scope.task.account());
+        if let Some(account) = account.filter(|account| account.query().is_some()) {
+            f(account);
+        }
+    });
 }
 
 /// The running task's id.

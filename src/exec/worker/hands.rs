@@ -21,21 +21,29 @@ impl Worker {
             && self.lifo_streak.get() < LIFO_MAX
             && let Some(task) = seat.take_lifo()
         {
-            self.lifo_streak.set(self.lifo_streak.get() + 1);
-            return Some(task);
+            if self.is_ours(&task) {
+                self.lifo_streak.set(self.lifo_streak.get() + 1);
+                return Some(task);
+            }
+            self.return_stray(task);
         }
         self.lifo_streak.set(0);
         loop {
             match self.ring.pop() {
-                Some(task) if task.metadata().stream == self.stream.get() => {
+                Some(task)
+                    if task.metadata().stream == self.stream.get() && self.is_ours(&task) =>
+                {
                     self.fresh.set(self.fresh.get().saturating_sub(1));
                     return Some(task);
                 }
-                // Taken from a worker that was just turning to another stream.
+                // Taken from a worker that was just turning to another stream, or moved to another group.
                 Some(stray) => self.return_stray(stray),
                 None => {
                     if let Some(task) = seat.take_lifo() {
-                        return Some(task);
+                        if self.is_ours(&task) {
+                            return Some(task);
+                        }
+                        self.return_stray(task);
                     }
                     if !self.open_mail() && !self.fetch() && !self.steal() {
                         return None;
@@ -43,6 +51,12 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Whether a task of the served stream is the served group's. Queries move from one group to another.
+    #[inline]
+    fn is_ours(&self, task: &Runnable) -> bool {
+        task.metadata().is_served_by(self.uid.get())
     }
 
     #[cold]

@@ -75,6 +75,8 @@ pub struct Worker {
     offer_at: Cell<usize>,
     /// The group served now, or the one served last, kept to spare its reference count.
     group: RefCell<Option<Arc<Group>>>,
+    /// Its number, at hand for a look on every poll.
+    uid: Cell<u64>,
     serving: Cell<bool>,
     turn: Cell<Option<Turn>>,
     turn_began: Cell<Nanos>,
@@ -135,6 +137,7 @@ impl Worker {
             lifo_streak: Cell::new(0),
             offer_at: Cell::new(2),
             group: RefCell::new(None),
+            uid: Cell::new(NOBODY),
             serving: Cell::new(false),
             turn: Cell::new(None),
             turn_began: Cell::new(Nanos::ZERO),

@@ -247,6 +247,7 @@ impl Worker {
         let seat = &**self.seat;
         if let Some(group) = &*self.group.borrow() {
             seat.serving.store(group.uid + 1, Relaxed);
+            self.uid.set(group.uid);
             self.offer_at.set(worth_a_wake(group.average_poll()));
         }
         self.serving.set(true);

@@ -5,10 +5,11 @@
 use super::Worker;
 use super::aside::Away;
 use super::stolen::SUSPECT;
+use crate::exec::group::Group;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
 use std::panic::Location;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// What tasks and their harness ask of the worker that runs them.
 impl Worker {
@@ -92,8 +93,14 @@ impl Worker {
         }
     }
 
-    pub(in crate::exec) fn finished(&self) {
-        self.tally.finished.set(self.tally.finished.get() + 1);
+    /// A task is gone that was counted in `home`: mostly the group that is being served.
+    #[inline]
+    pub(in crate::exec) fn finished(&self, home: &Group) {
+        if home.uid == self.uid.get() {
+            self.tally.finished.set(self.tally.finished.get() + 1);
+        } else {
+            home.counters.finished.fetch_add(1, SeqCst);
+        }
     }
 
     /// Whether a task of this stream may join the ring.

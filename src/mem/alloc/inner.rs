@@ -12,6 +12,17 @@ use std::alloc::{GlobalAlloc, Layout};
 pub struct Mimalloc;
 
 impl Mimalloc {
+    /// Gives memory that is free, and kept for the calling thread or for nobody, back to the system.
+    pub(in crate::mem) fn collect() {
+        // The crate with the bindings declares it with a feature that brings more of them.
+        unsafe extern "C" {
+            fn mi_collect(force: bool);
+        }
+        // SAFETY: the signature is mimalloc's; it takes no pointer, and any thread may call it at any time outside of
+        // mimalloc itself.
+        unsafe { mi_collect(true) }
+    }
+
     /// Whether mimalloc aligns a block of that layout by itself: to 16 bytes from that size on, to 8 below.
     #[inline(always)]
     const fn is_natural(layout: Layout, size: usize) -> bool {

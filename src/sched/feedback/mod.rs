@@ -306,6 +306,21 @@ impl<T> Feedback<T> {
         Some(task)
     }
 
+    /// Takes all waiting tasks of a query, from all levels, in the order in which they would run within each; but
+    /// for those that only have to be dropped. The turn that runs is not ended by it.
+    pub fn take_query(&mut self, id: QueryId) -> Vec<T> {
+        let mut taken = Vec::new();
+        for level in &mut self.levels {
+            let ranks = level.queries.keys().filter(|(_, query)| *query == id);
+            for rank in ranks.copied().collect::<Vec<_>>() {
+                let mut line = level.queries.remove(&rank).unwrap_or_default();
+                taken.extend(std::iter::from_fn(|| line.pop_front()));
+            }
+        }
+        self.len -= taken.len();
+        taken
+    }
+
     /// Tasks of a turn's stream that wait in its level.
     pub fn waiting(&self, turn: Turn) -> usize {
         let Some(level) = self.levels.get(turn.level) else {

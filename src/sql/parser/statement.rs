@@ -13,6 +13,12 @@ impl Parser<'_> {
         } else if self.keyword("ALTER") {
             self.alter()
         } else if self.keyword("DROP") {
+            if self.keyword("WATCH") {
+                return self.drop_watch();
+            }
+            if !self.peek_keyword("RESOURCE") {
+                return Err(self.unexpected(&["RESOURCE", "WATCH"], EXAMPLE));
+            }
             self.resource_group()?;
             let if_exists = self.keyword("IF");
             if if_exists {
@@ -22,11 +28,8 @@ impl Parser<'_> {
             Ok(Statement::DropGroup(DropGroup { if_exists, name }))
         } else if self.keyword("SHOW") {
             self.show()
-        } else if self.keyword("SET") {
-            if !self.keyword("GLOBAL") {
-                return Err(self.unexpected(&["GLOBAL"], VARIABLE));
-            }
-            Ok(Statement::SetGlobal(self.setting()?))
+        } else if self.keyword("KILL") {
+            self.kill()
         } else if self.keyword("ROLLBACK") {
             for word in ["CATALOG", "TO", "VERSION"] {
                 self.expect(word)?;
@@ -40,7 +43,7 @@ impl Parser<'_> {
             Ok(Statement::SetGlobal(self.setting()?))
         } else {
             let words = [
-                "CREATE", "ALTER", "DROP", "SHOW", "SET", "SELECT", "ROLLBACK",
+                "CREATE", "ALTER", "DROP", "SHOW", "SET", "KILL", "SELECT", "ROLLBACK",
             ];
             Err(self.unexpected(&words, EXAMPLE))
         }
@@ -125,6 +128,9 @@ impl Parser<'_> {
                 Some(self.name()?)
             }));
         }
+        if let Some(statement) = self.show_operation()? {
+            return Ok(statement);
+        }
         if self.keyword("VARIABLES") {
             return Ok(Statement::ShowVariables(self.like()?));
         }
@@ -144,6 +150,10 @@ impl Parser<'_> {
                     "USAGE",
                     "VARIABLES",
                     "CATALOG",
+                    "QUERIES",
+                    "RUNNING",
+                    "RUNAWAY",
+                    "WATCHES",
                 ]
             };
             return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));

@@ -92,7 +92,7 @@ impl Crewman {
     fn look(&mut self, begun: Nanos) {
         let now = self.now();
         self.calm = if now.since(begun) < LONG {
-            self.calm + 1
+            self.calm.saturating_add(1)
         } else {
             0
         };
@@ -166,6 +166,8 @@ impl Drop for Crewman {
             };
             let _ = catch_unwind(AssertUnwindSafe(abandon));
         }
+        // Whoever hands the driver over must not choose one that is gone.
+        self.engine.driver().rise(self.worker.index());
         self.engine.leave();
     }
 }

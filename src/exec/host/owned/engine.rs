@@ -59,7 +59,7 @@ impl Engine {
             runtime: Some(runtime),
             core,
             driver: Driver::new(),
-            standin: StandIn::default(),
+            standin: StandIn::new(),
             present: watch::Sender::new(0),
         })
     }

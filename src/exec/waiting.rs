@@ -1,0 +1,86 @@
+//! Where the waiting tasks of an account can be found, to be ended.
+//!
+//! Mechanism; any thread. A task is entered at its first `Pending`, not when it is spawned: until then it sits in a
+//! queue that shutdown and kill empty anyway, and most short tasks never wait.
+
+use crate::sync::Mutex;
+use slab::Slab;
+use std::task::Waker;
+
+/// The wakers of tasks that wait for something, so that they can be found to be ended.
+pub(super) struct Waiting {
+    shards: Box<[Mutex<Slab<Waker>>]>,
+}
+
+/// Where a task is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    shard: u32,
+    key: u32,
+}
+
+impl Ticket {
+    pub(super) fn pack(self) -> u64 {
+        (u64::from(self.shard) << 32) | u64::from(self.key)
+    }
+
+    pub(super) fn unpack(packed: u64) -> Ticket {
+        Ticket {
+            shard: (packed >> 32) as u32,
+            key: packed as u32,
+        }
+    }
+}
+
+impl Waiting {
+    pub(super) fn new(shards: usize) -> Waiting {
+        Waiting {
+            shards: (0..shards.max(1))
+                .map(|_| Mutex::new(Slab::new()))
+                .collect(),
+        }
+    }
+
+    pub(super) fn enter(&self, worker: usize, waker: Waker) -> Ticket {
+        let shard = worker % self.shards.len();
+        let key = self.shards[shard].lock().insert(waker);
+        Ticket {
+            shard: shard as u32,
+            key: key as u32,
+        }
+    }
+
+    /// The waker goes to the caller, to be dropped outside of the lock.
+    pub(super) fn leave(&self, ticket: Ticket) -> Option<Waker> {
+        self.shards
+            .get(ticket.shard as usize)?
+            .lock()
+            .try_remove(ticket.key as usize)
+    }
+
+    pub(super) fn wake(&self, ticket: Ticket) {
+        let waker = self
+            .shards
+            .get(ticket.shard as usize)
+            .and_then(|s| s.lock().get(ticket.key as usize).cloned());
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn wake_all(&self) {
+        for shard in &self.shards {
+            // Cloned out: waking pushes into queues, which must not happen under a lock that tasks take.
+            let wakers: Vec<Waker> = shard
+                .lock()
+                .iter()
+                .map(|(_, waker)| waker.clone())
+                .collect();
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().len()).sum()
+    }
+}
