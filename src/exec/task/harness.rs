@@ -77,7 +77,6 @@ where
             step = Step::End(self.as_mut().cancel());
             took = self.charge(worker, worker.now(), Nanos::ZERO);
         }
-        self.cell.account.group().desk().look_at_pressure(worker.now());
         match step {
             Step::Wait => Poll::Pending,
             Step::End(output) => {
@@ -99,6 +98,11 @@ where
     fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
         let (took, held) = worker.polled(started, delay);
         let cpu = self.cell.charge(took, held);
+        self.cell
+            .account
+            .group()
+            .desk()
+            .look_at_pressure(worker.now());
         worker.aged(cpu);
         took
     }
