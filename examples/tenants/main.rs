@@ -39,8 +39,10 @@ mod wire;
 use governed::Hosts;
 use host::{Arm, Meter};
 use progress::Progress;
+use quotient::alloc::GroupAlloc;
 use service::Service;
 use stage::{Stage, Stopped, Window};
+use std::alloc::System;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -52,8 +54,9 @@ use table::{ROWS, Table};
 use tokio::net::TcpListener;
 use wire::Command;
 
+/// Over the system's allocator, which gives large blocks back at once: the squeeze watches the resident size.
 #[global_allocator]
-static ALLOC: quotient::alloc::GroupAlloc = quotient::alloc::GroupAlloc::new();
+static ALLOC: GroupAlloc<System> = GroupAlloc::over(System);
 
 /// The argument that makes this program the clients.
 const AS_CLIENTS: &str = "--act-as-clients";

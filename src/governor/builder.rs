@@ -306,13 +306,10 @@ impl Builder {
             memory_limit,
             threads,
         )?);
-        let owner = memory.clone();
-        let tracked = move || pressure::Tracked::by(&owner);
-        let pressure = Arc::new(pressure::Probe::new(memory_limit, tracked));
-        let probe = pressure.clone();
+        let pressure = Arc::new(pressure::Probe::of(memory.clone(), memory_limit));
         let memory_probe = self
             .memory_probe
-            .unwrap_or_else(|| Box::new(move || probe.read().used()));
+            .unwrap_or_else(|| throttle::probe(pressure.clone()));
         let variable = Duration::from_millis(settings.long_poll_threshold_ms);
         let long_poll = self.long_poll.unwrap_or(variable);
         let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
