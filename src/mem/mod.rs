@@ -47,6 +47,7 @@ pub fn collect() {
 pub(crate) use doom::dooms;
 pub(crate) use fallible::lifted;
 pub use fallible::{fallible, is_fallible};
+pub(crate) use owner::enter_process;
 pub use owner::{Entered, Owner, OwnerHandle, enter, is_installed, root_used, shared_owners};
 pub use rules::{
     CHUNK, LARGE, MemoryOverrun, Request, Ruling, chunk, excess, grace, holds_its_share,
