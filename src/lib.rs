@@ -247,7 +247,15 @@ pub mod alloc {
 /// Memory of the running task: asking for it, and living with less.
 pub mod memory {
     #[doc(inline)]
-    pub use crate::mem::{MemoryOverrun, MemoryScope, Shortfall, fallible};
+    pub use crate::mem::desk::Registration;
+    #[doc(inline)]
+    pub use crate::mem::transfer::Buffer;
+    #[doc(inline)]
+    pub use crate::mem::{
+        MemoryError, MemoryOverrun, MemoryScope, Reservation, Shortfall, fallible,
+    };
+    #[doc(inline)]
+    pub use crate::query::memory::{on_pressure, reserve, transfer, try_reserve};
 }
 
 /// The drop-in for `tokio::task`.
@@ -283,6 +291,8 @@ mod documents {
     mod tokio {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
+    #[doc = include_str!("../docs/guide/memory.md")]
+    mod memory {}
     #[doc = include_str!("../docs/guide/operating.md")]
     mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]

@@ -6,6 +6,7 @@
 //! forget: cancel, panic, abort and drop all end in dropping.
 
 mod current;
+pub(crate) mod memory;
 mod runaway;
 
 pub use current::{Current, current, record_scan_bytes, record_scan_rows};

@@ -3,6 +3,7 @@
 //! Pure. The governor fills it from the counters of the stages whenever somebody asks; nothing here is
 //! touched on spawn or poll. All counters are totals since the process began.
 
+use super::memory::{GroupMemory, ProcessMemory};
 use crate::admission::waits::Waits;
 use crate::exec::stats::{GroupUsage, KillTimes, SpareUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
@@ -15,6 +16,8 @@ pub struct Snapshot {
     pub groups: Vec<GroupRow>,
     /// One entry per worker, in the workers' order.
     pub workers: Vec<WorkerUsage>,
+    /// Memory of the process.
+    pub memory: ProcessMemory,
     /// The threads that stand in for workers in long polls.
     pub spares: SpareUsage,
     /// Requests that matched no classifier.
@@ -57,6 +60,8 @@ pub struct GroupRow {
     pub usage: GroupUsage,
     /// CPU time of blocking closures; none where the governor has no blocking pool of its own.
     pub cpu_blocking: Option<Nanos>,
+    /// Its memory.
+    pub memory: GroupMemory,
     /// Queries that hold a slot now.
     pub queries_running: u64,
     /// Requests that wait for a slot now.
@@ -173,6 +178,7 @@ impl GroupRow {
         if let Some(blocking) = other.cpu_blocking {
             self.cpu_blocking = Some(self.cpu_blocking.unwrap_or_default().plus(blocking));
         }
+        self.memory.add(&other.memory);
         self.queries_running += other.queries_running;
         self.queries_queued += other.queries_queued;
         self.queries_ended.completed += other.queries_ended.completed;
