@@ -302,3 +302,79 @@ fn work_that_comes_from_everywhere_while_polls_are_long_is_never_stranded() {
         governor.metrics().spares.serving == 0
     });
 }
+
+#[test]
+fn the_view_and_the_log_say_whose_poll_it_was() {
+    let _watched = watched("the view of long polls");
+    let runtime = multi_thread(WORKERS);
+    let governor = governed(&runtime, |builder| builder);
+    let hogs = Hogs::start(&governor, 4, || compute(Duration::from_millis(40)));
+    let rows = |sql: &'static str| {
+        let outputs = runtime.block_on(governor.execute(sql)).unwrap();
+        outputs[0].rows().to_vec()
+    };
+    eventually_blocking("jobs wait", || {
+        drop(waits(&governor, 1));
+        !rows("SELECT * FROM long_polls WHERE is_over").is_empty()
+    });
+    let row = rows("SELECT group_name, spawned_at, waited FROM long_polls LIMIT 1").remove(0);
+    let [group, place, waited] = [0, 1, 2].map(|cell| row[cell].to_string());
+    assert_eq!(group, "hog");
+    assert!(place.contains("tests/spares.rs:"), "{place}");
+    assert!(waited.contains('('), "{waited}");
+    hogs.stop();
+}
+
+#[test]
+fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
+    use quotient::clock::Clock;
+    use quotient::exec::account::Account;
+    use quotient::exec::core::{Config, Core};
+    use quotient::exec::group::Group;
+    use quotient::exec::{host, task};
+    use quotient::unit::{Nanos, Weight};
+    let _watched = watched("replaced workers");
+    let runtime = multi_thread(2);
+    let (core, workers) = Core::new(Config {
+        workers: 1,
+        policy: quotient::sched::Config::default(),
+        quantum: Nanos::from_micros(100),
+        long_poll: Nanos::from_secs(3_600),
+        clock: Clock::tsc(),
+        displace: true,
+        record: false,
+        watchdog: true,
+        spares: 0,
+        hands_over: true,
+        memory: quotient::mem::OwnerHandle::open_governor(),
+        shortage: |_, _| Arc::new(std::fmt::Error),
+        park: None,
+    });
+    core.stand_in_on(runtime.handle());
+    let shut: quotient::exec::join::Cause = Arc::new(std::fmt::Error);
+    let _driven = host::attach(runtime.handle().clone(), workers, &shut);
+    let group = Group::new(&core, "g", Weight::new(1));
+    let account = Account::for_group(group);
+    let (release, parked) = std::sync::mpsc::channel::<()>();
+    let (begun, begins) = std::sync::mpsc::channel();
+    let lost = task::spawn(&account, None, async move {
+        // Woken into the hands of the worker that is lost.
+        let child = task::spawn(&quotient_account(), None, async { 1 });
+        begun.send(child).unwrap();
+        let _ = parked.recv();
+    });
+    let child = begins.recv().unwrap();
+    assert!(core.replace_worker(0));
+    assert!(!core.replace_worker(0), "one for each worker at most");
+    assert_eq!(runtime.block_on(child).unwrap(), 1);
+    let later = task::spawn(&account, None, async { 2 });
+    assert_eq!(runtime.block_on(later).unwrap(), 2);
+    drop(release);
+    runtime.block_on(lost).unwrap();
+    core.cancel(shut);
+}
+
+/// The account of the running task.
+fn quotient_account() -> Arc<quotient::exec::account::Account> {
+    quotient::exec::task::current().unwrap().account
+}

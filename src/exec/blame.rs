@@ -3,6 +3,7 @@
 //! Mechanism; the watchdog and spare threads begin a record, the worker ends it, any thread reads. Nothing here
 //! is on the path of a poll that is not long.
 
+use super::stats::LongPoll;
 use crate::event;
 use crate::unit::{Nanos, QueryId};
 use parking_lot::Mutex;
@@ -11,28 +12,6 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-
-/// A long poll that others had to wait for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LongPoll {
-    /// The group that was polled.
-    pub group: String,
-    /// The query that the task belongs to, if any.
-    pub query: Option<QueryId>,
-    /// Where the task was spawned.
-    pub place: Option<&'static Location<'static>>,
-    /// How long ago the poll began.
-    pub ago: Nanos,
-    /// How long it took, or has taken so far.
-    pub lasted: Nanos,
-    /// Whether it has ended.
-    pub over: bool,
-    /// Whether its thread was found to wait for something instead of computing.
-    pub blocked: bool,
-    /// The groups that had ready tasks which nobody took when it was noticed, and how many each; the most first.
-    pub waited: Vec<(String, usize)>,
-}
 
 /// A record of one, as it grows.
 pub(super) struct Blame {

@@ -2,7 +2,8 @@
 //!
 //! Pure. The counters behind them live in the groups and workers; metrics pull these structs.
 
-use crate::unit::Nanos;
+use crate::unit::{Nanos, QueryId};
+use std::panic::Location;
 
 /// Upper bounds of the time histograms' buckets; a last bucket without bound follows.
 pub const TIME_BOUNDS: [Nanos; 12] = [
@@ -36,6 +37,10 @@ pub struct GroupUsage {
     pub cpu_poll: Nanos,
     /// Worker time spent dropping futures.
     pub cpu_drop: Nanos,
+    /// CPU time of blocking closures, on the threads that ran them.
+    pub cpu_blocking: Nanos,
+    /// Blocking closures that run or wait for a thread.
+    pub blocking: u64,
     /// Polls.
     pub polls: u64,
     /// Polls longer than the governor's threshold.
@@ -95,4 +100,26 @@ pub struct SpareUsage {
     pub started: u64,
     /// Polls that were found to be long while they went on.
     pub late_polls: u64,
+}
+
+/// A long poll that others had to wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LongPoll {
+    /// The group that was polled.
+    pub group: String,
+    /// The query that the task belongs to, if any.
+    pub query: Option<QueryId>,
+    /// Where the task was spawned.
+    pub place: Option<&'static Location<'static>>,
+    /// How long ago the poll began.
+    pub ago: Nanos,
+    /// How long it took, or has taken so far.
+    pub lasted: Nanos,
+    /// Whether it has ended.
+    pub over: bool,
+    /// Whether its thread was found to wait for something instead of computing.
+    pub blocked: bool,
+    /// The groups that had ready tasks which nobody took when it was noticed, and how many each; the most first.
+    pub waited: Vec<(String, usize)>,
 }

@@ -6,8 +6,7 @@
 use super::routing::Entry;
 use super::{Governor, machine};
 use crate::admission::{Counts, GovernorAdmission, GroupAdmission};
-use crate::exec::blame::LongPoll;
-use crate::exec::stats::GroupUsage;
+use crate::exec::stats::{GroupUsage, LongPoll};
 use crate::mem;
 use crate::metrics::memory::{GroupMemory, ProcessMemory};
 use crate::metrics::snapshot::{
@@ -159,7 +158,8 @@ impl Governor {
 }
 
 fn cpu(row: &GroupRow) -> Nanos {
-    row.usage.cpu_poll.plus(row.usage.cpu_drop)
+    let usage = &row.usage;
+    usage.cpu_poll.plus(usage.cpu_drop).plus(usage.cpu_blocking)
 }
 
 /// What remains of a row when its group is gone: the counters without the gauges.
@@ -168,6 +168,7 @@ fn at_rest(mut row: GroupRow) -> GroupRow {
         tasks_running: 0,
         tasks_queued: 0,
         tasks_waiting: 0,
+        blocking: 0,
         reserved: 0,
         lag_ns: 0,
         share: 0.0,
@@ -234,7 +235,6 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
     let mut row = GroupRow {
         name: entry.name.to_string(),
         usage: entry.usage(),
-        cpu_blocking: None,
         memory: group_memory(entry),
         queries_running: admission.map_or(0, |a| a.running),
         queries_queued: admission.map_or(0, |a| a.queued),

@@ -9,12 +9,12 @@ use crate::sql::suggest::closest;
 use crate::sql::{Output, SqlError};
 use crate::unit::GroupId;
 use crate::view::relation::Relation;
-use crate::view::{select, tables};
+use crate::view::{long_polls, select, tables};
 
 /// A system view: its name, and what fills it.
 type View = (&'static str, fn(&Governor) -> Relation);
 
-const VIEWS: [View; 10] = [
+const VIEWS: [View; 11] = [
     ("admission", |governor| {
         tables::admission(refs(&governor.usage_rows(None)))
     }),
@@ -27,6 +27,9 @@ const VIEWS: [View; 10] = [
     ("groups", |governor| {
         let snapshot = governor.inner.routing.load().snapshot.clone();
         tables::groups(refs(&governor.usage_rows(None)), &snapshot)
+    }),
+    ("long_polls", |governor| {
+        long_polls::table(&governor.long_polls())
     }),
     ("queries", Governor::queries_view),
     ("rejections", |governor| {

@@ -5,7 +5,8 @@
 
 use super::sight::{Look, Sight};
 use super::{Core, Seat};
-use crate::exec::blame::{Blame, LongPoll};
+use crate::exec::blame::Blame;
+use crate::exec::stats::LongPoll;
 use crate::sched::fair::Late;
 use crate::unit::{Nanos, QueryId};
 use crossbeam_utils::CachePadded;
@@ -90,13 +91,13 @@ impl Core {
         self.publish(&sched);
         // Its slice ends with the poll, whatever time it takes, so that its worker is known to be back.
         seat.preempt.store(true, Relaxed);
-        seat.late.store(true, Relaxed);
+        let first = !seat.late.swap(true, Relaxed);
         let before = before.map(Into::into);
         let now = Some(look.does.into());
         self.spares.places.now_absent(before, now);
         drop(sched);
         drop(group);
-        if before.is_none() {
+        if first {
             self.spares.count_late();
         }
         if look.does == Late::Blocked

@@ -109,10 +109,11 @@ impl Core {
 
     /// Claims an open place, if there is work for whoever fills it.
     fn enlist(&self) -> Option<Role> {
+        let now = self.clock().now();
         let mut sched = self.sched.lock();
         self.spares.places.claim(|role| {
             let first = match role {
-                Role::Spare if self.cancelled().is_none() => sched.fair.first_in_time(),
+                Role::Spare if self.cancelled().is_none() => sched.fair.first_in_time(now),
                 _ => sched.fair.first(),
             };
             first.is_some()

@@ -212,6 +212,7 @@ impl Worker {
                 let slice = sched.fair.start(self.index, slot, now);
                 group.mirror(&sched.fair);
                 self.core.ask_to_give_way(sched, now);
+                self.expect_late(sched, now);
                 return Next::Slice(slice, self.group.replace(Some(group)));
             }
             if group.deactivate_if_empty() {

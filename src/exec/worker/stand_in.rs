@@ -9,6 +9,7 @@ use crate::exec::core::Sched;
 use crate::exec::spares::{Absence, Role};
 use crate::exec::task::Runnable;
 use crate::sched::fair::{Late, Slot};
+use crate::unit::Nanos;
 use crossbeam_deque::Worker as Ring;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -68,8 +69,20 @@ impl Worker {
     pub(super) fn first(&self, sched: &mut Sched) -> Option<Slot> {
         match self.role.get() {
             // At the end, everything must go.
-            Some(Role::Spare) if !self.is_cancelling() => sched.fair.first_in_time(),
+            Some(Role::Spare) if !self.is_cancelling() => sched.fair.first_in_time(self.now.get()),
             _ => sched.fair.first(),
+        }
+    }
+
+    /// If the group that is served from now on has long polls, the others are not made to wait until this one turns
+    /// out to be late too.
+    #[inline]
+    pub(super) fn expect_late(&self, sched: &mut Sched, now: Nanos) {
+        if sched.fair.expect_late(self.index, now) {
+            // One poll, so that a group that has changed its ways is known to be back at once.
+            self.seat.preempt.store(true, Relaxed);
+            let places = &self.core.spares.places;
+            places.now_absent(None, Some(Absence::Late));
         }
     }
 

@@ -19,6 +19,8 @@ pub(super) struct Group {
     pub(super) since: u128,
     /// How many of those workers compute on in polls that are late.
     pub(super) late: u32,
+    /// Until when more such polls are expected.
+    pub(super) late_until: Nanos,
     /// Workers that it may have before others.
     pub(super) reserved: u32,
     /// When it began to claim one last, counted in claims of all groups.
@@ -42,6 +44,7 @@ impl Group {
             running: 0,
             since: 0,
             late: 0,
+            late_until: Nanos::ZERO,
             reserved: 0,
             claimed: 0,
             quota: None,

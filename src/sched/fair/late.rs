@@ -7,6 +7,10 @@
 use super::{Charge, Fair, Slot, Worker};
 use crate::unit::Nanos;
 
+/// How long a group is taken at its word that its polls are long. One that has changed its ways costs the others, for so
+/// long, a wake-up of a spare's thread per burst of theirs.
+const NOTORIOUS: Nanos = Nanos::from_secs(1);
+
 /// What a late poll does, as far as it can be told from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
@@ -25,9 +29,30 @@ impl Fair {
         let last = self.workers[worker].late.replace(does);
         self.workers[worker].preempted = true;
         let group = &mut self.groups[charge.group.0 as usize];
+        group.late_until = group.late_until.max(now.plus(NOTORIOUS));
         group.late += u32::from(does == Late::Computing);
         group.late -= u32::from(last == Some(Late::Computing));
         Some(charge)
+    }
+
+    /// A slice of `worker` begins. If a poll of its group was late within the last second, this one is expected to be:
+    /// the others need not wait until it turns out to be. True if so; it is late then, until the slice ends.
+    pub fn expect_late(&mut self, worker: usize, now: Nanos) -> bool {
+        let slot = self
+            .served_by(worker)
+            .filter(|&s| self.is_notorious(s, now));
+        let Some(slot) = slot.filter(|_| self.is_late(worker).is_none()) else {
+            return false;
+        };
+        self.workers[worker].late = Some(Late::Computing);
+        self.workers[worker].preempted = true;
+        self.groups[slot.0 as usize].late += 1;
+        true
+    }
+
+    /// Whether the group's polls are expected to be late.
+    pub fn is_notorious(&self, slot: Slot, now: Nanos) -> bool {
+        self.group(slot).late_until > now
     }
 
     /// What the late poll of `worker` does; None if its poll is not late.
@@ -40,9 +65,10 @@ impl Fair {
         self.workers.get(worker)?.serving
     }
 
-    /// As [`Fair::first`], for a spare: passes over the groups of which a poll is late and computes.
-    pub fn first_in_time(&self) -> Option<Slot> {
-        let in_time = |slot: Slot| self.group(slot).late == 0;
+    /// As [`Fair::first`], for a spare: passes over the groups of which a poll is late and computes, or is expected
+    /// to.
+    pub fn first_in_time(&self, now: Nanos) -> Option<Slot> {
+        let in_time = |slot: Slot| self.group(slot).late == 0 && !self.is_notorious(slot, now);
         let first = || self.queue.first_where(|member| in_time(Slot(member)));
         self.claimant_where(in_time).or_else(|| first().map(Slot))
     }

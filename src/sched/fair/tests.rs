@@ -232,7 +232,9 @@ fn a_slice_that_ends_before_its_last_charge_is_charged_no_more() {
 fn a_spare_passes_over_the_groups_of_which_a_poll_is_late() {
     let mut fair = queued(&[(1, 0), (1, 1), (1, 2)]);
     let [a, b, c] = [Slot(0), Slot(1), Slot(2)];
-    let ranked = |fair: &Fair| (fair.first(), fair.first_in_time());
+    // When nobody is expected to be late any more.
+    const AFTER: u64 = 2_000 * MS;
+    let ranked = |fair: &Fair| (fair.first(), fair.first_in_time(Nanos(AFTER)));
     fair.start(0, a, Nanos(0));
     fair.late(0, Nanos(0), Late::Computing);
     assert_eq!(ranked(&fair).1, Some(b));
@@ -261,4 +263,29 @@ fn a_spare_adds_nothing_to_what_is_shared_out() {
     assert!(fair.workers.len() > workers);
     assert_eq!(fair.level(Slot(0)), level);
     assert_eq!(fair.stop(9, Nanos(0), 0), None, "it never had a slice");
+}
+
+#[test]
+fn after_a_late_poll_the_next_ones_are_expected_to_be_late_for_a_second() {
+    let mut fair = queued(&[(1, 0), (1, 1)]);
+    let [a, b] = [Slot(0), Slot(1)];
+    fair.start(0, a, Nanos(0));
+    assert!(!fair.expect_late(0, Nanos(0)));
+    fair.late(0, Nanos(10 * MS), Late::Computing);
+    fair.stop(0, Nanos(100 * MS), 1);
+    // Between its polls a spare does not serve it either.
+    let now = Nanos(101 * MS);
+    fair.dequeue(b);
+    assert_eq!((fair.first(), fair.first_in_time(now)), (Some(a), None));
+    fair.start(0, a, now);
+    assert!(fair.expect_late(0, now));
+    assert!(!fair.expect_late(0, now), "once per slice");
+    assert_eq!(fair.is_late(0), Some(Late::Computing));
+    // It was not found to be late: a second after the last time that is over.
+    fair.stop(0, Nanos(102 * MS), 1);
+    let later = Nanos(1_011 * MS);
+    fair.start(0, a, later);
+    assert!(!fair.expect_late(0, later));
+    assert_eq!(fair.first_in_time(later), Some(a));
+    assert_eq!(fair.groups[0].late, 0);
 }

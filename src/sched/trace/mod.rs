@@ -55,7 +55,9 @@ pub enum Op {
         does: Late,
     },
     /// [`Fair::first_in_time`].
-    FirstInTime,
+    FirstInTime { now: Nanos },
+    /// [`Fair::expect_late`].
+    ExpectLate { worker: usize, now: Nanos },
     /// [`Fair::is_behind_next`].
     IsBehindNext { slot: Slot },
     /// [`Fair::set_reserved`].
@@ -165,7 +167,8 @@ fn apply(fair: &mut Fair, op: Op) -> Answer {
         Op::Stop { worker, now, polls } => Answer::Charge(fair.stop(worker, now, polls)),
         Op::ChargeRunning { worker, now } => Answer::Charge(fair.charge_running(worker, now)),
         Op::Late { worker, now, does } => Answer::Charge(fair.late(worker, now, does)),
-        Op::FirstInTime => Answer::Group(fair.first_in_time()),
+        Op::FirstInTime { now } => Answer::Group(fair.first_in_time(now)),
+        Op::ExpectLate { worker, now } => Answer::Flag(fair.expect_late(worker, now)),
         Op::IsBehindNext { slot } => Answer::Flag(fair.is_behind_next(slot)),
         Op::SetReserved { slot, workers } => {
             fair.set_reserved(slot, workers);

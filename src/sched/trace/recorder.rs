@@ -122,10 +122,22 @@ impl Recorder {
         charge
     }
 
+    /// See [`Fair::expect_late`]. Not recorded where nothing is expected.
+    #[inline]
+    pub fn expect_late(&mut self, worker: usize, now: Nanos) -> bool {
+        let served = self.fair.served_by(worker);
+        if !served.is_some_and(|slot| self.fair.is_notorious(slot, now)) {
+            return false;
+        }
+        let expected = self.fair.expect_late(worker, now);
+        self.note(Op::ExpectLate { worker, now }, Answer::Flag(expected));
+        expected
+    }
+
     /// See [`Fair::first_in_time`].
-    pub fn first_in_time(&mut self) -> Option<Slot> {
-        let first = self.fair.first_in_time();
-        self.note(Op::FirstInTime, Answer::Group(first));
+    pub fn first_in_time(&mut self, now: Nanos) -> Option<Slot> {
+        let first = self.fair.first_in_time(now);
+        self.note(Op::FirstInTime { now }, Answer::Group(first));
         first
     }
 

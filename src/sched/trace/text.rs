@@ -29,7 +29,8 @@ impl fmt::Display for Op {
                 let blocked = does == Late::Blocked;
                 write!(f, "late {worker} {} {blocked}", now.0)
             }
-            Op::FirstInTime => write!(f, "in_time"),
+            Op::FirstInTime { now } => write!(f, "in_time {}", now.0),
+            Op::ExpectLate { worker, now } => write!(f, "expect_late {worker} {}", now.0),
             Op::IsBehindNext { slot } => write!(f, "behind {}", slot.0),
             Op::SetReserved { slot, workers } => write!(f, "reserve {} {workers}", slot.0),
             Op::SetCap {
@@ -174,9 +175,14 @@ fn call(line: &str) -> Option<(Op, Answer)> {
             };
             (Op::Late { worker, now, does }, charge(none, told)?)
         }
+        "expect_late" => {
+            let (worker, now) = (next(words)?, Nanos(next(words)?));
+            (Op::ExpectLate { worker, now }, Answer::Flag(next(told)?))
+        }
         "in_time" => {
             let first = if none { None } else { Some(slot(told)?) };
-            (Op::FirstInTime, Answer::Group(first))
+            let now = Nanos(next(words)?);
+            (Op::FirstInTime { now }, Answer::Group(first))
         }
         "behind" => (
             Op::IsBehindNext { slot: slot(words)? },

@@ -4,7 +4,7 @@
 //! The fences stand for the total order of SeqCst operations, which loom takes for acquire and release only.
 
 use super::*;
-use crate::sync::atomic::fence;
+use crate::sync::atomic::{AtomicBool, fence};
 use std::sync::Arc;
 
 struct Model {
@@ -12,6 +12,8 @@ struct Model {
     /// Tasks of groups that a spare may serve.
     queue: Mutex<usize>,
     ran: AtomicUsize,
+    /// The worker whose poll was late has found nothing to do, and sleeps.
+    asleep: AtomicBool,
 }
 
 impl Model {
@@ -28,6 +30,7 @@ impl Model {
             places,
             queue: Mutex::new(0),
             ran: AtomicUsize::new(0),
+            asleep: AtomicBool::new(false),
         })
     }
 
@@ -39,7 +42,9 @@ impl Model {
     }
 
     fn notify(&self) {
-        if self.places.is_open()
+        if self.asleep.swap(false, SeqCst) {
+            self.work();
+        } else if self.places.is_open()
             && let Some(role) = self.summon()
         {
             self.serve(role);
@@ -56,7 +61,13 @@ impl Model {
         loop {
             match self.places.review(role) {
                 Some(next) => role = next,
-                None => return,
+                None => {
+                    // `stand_down`: what it leaves behind must be noticed.
+                    if *self.queue.lock() > 0 {
+                        self.notify();
+                    }
+                    return;
+                }
             }
             if self.run() {
                 continue;
@@ -82,7 +93,19 @@ impl Model {
     fn back(&self) {
         self.places.now_absent(Some(Absence::Late), None);
         fence(SeqCst);
-        while self.run() {}
+        self.work();
+    }
+
+    /// It says that it sleeps, then looks once more, as `Sleepers` wants it.
+    fn work(&self) {
+        loop {
+            while self.run() {}
+            self.asleep.store(true, SeqCst);
+            fence(SeqCst);
+            if *self.queue.lock() == 0 || !self.asleep.swap(false, SeqCst) {
+                return;
+            }
+        }
     }
 
     /// The watchdog finds a late poll.
