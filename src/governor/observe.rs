@@ -28,6 +28,7 @@ impl Governor {
     ///
     /// Those of [`metrics::names`](crate::metrics::names).
     pub fn render_metrics(&self) -> String {
+        let _ours = crate::mem::enter_process();
         text::render(&self.metrics())
     }
 

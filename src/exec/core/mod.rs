@@ -35,7 +35,7 @@ use crate::exec::sleepers::Sleepers;
 use crate::exec::spares::{Caps, Spares};
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
-use crate::mem::{OwnerHandle, Shortfall};
+use crate::mem::{self, OwnerHandle, Shortfall};
 use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
@@ -258,6 +258,7 @@ impl Core {
     }
 
     fn accounts(&self) -> Vec<Arc<Account>> {
+        let _ours = mem::enter_process();
         let accounts = self.accounts.lock();
         accounts
             .iter()
@@ -286,6 +287,7 @@ impl Core {
 
     /// All groups. The last reference to one must not be dropped under the scheduler's lock.
     fn groups(&self) -> Vec<Arc<Group>> {
+        let _ours = mem::enter_process();
         let sched = self.sched.lock();
         sched.groups.iter().filter_map(Weak::upgrade).collect()
     }

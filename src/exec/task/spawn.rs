@@ -114,6 +114,7 @@ where
         .metadata(meta)
         .spawn(move |_| harness, WithInfo(schedule));
     task.detach();
+    let _ours = mem::enter_process();
     context::worker(|worker| match worker {
         Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
         // The caller's account holds the group.
@@ -124,6 +125,7 @@ where
 
 /// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
 fn schedule(runnable: Runnable, info: ScheduleInfo) {
+    let _ours = mem::enter_process();
     context::worker(|worker| {
         let meta = runnable.metadata();
         match worker {
