@@ -101,7 +101,7 @@
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
 //! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio: a group is felt by the others for as long as its longest poll |
-//! | one query | cut, cooled down or moved to another group when it uses more CPU time, rows or elapsed time than its group allows, at the end of the poll that crossed the limit |
+//! | one query | cut, cooled down or moved to another group when it uses more CPU time, scanned rows, memory or elapsed time than its group allows, at the end of the poll that crossed the limit |
 //! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory) |
 //! | spilling, IO | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
@@ -251,7 +251,15 @@ pub mod alloc {
 /// Memory of the running task: asking for it, and living with less.
 pub mod memory {
     #[doc(inline)]
-    pub use crate::mem::{MemoryOverrun, MemoryScope, Shortfall, fallible};
+    pub use crate::mem::desk::Registration;
+    #[doc(inline)]
+    pub use crate::mem::transfer::Buffer;
+    #[doc(inline)]
+    pub use crate::mem::{
+        MemoryError, MemoryOverrun, MemoryScope, Reservation, Shortfall, fallible,
+    };
+    #[doc(inline)]
+    pub use crate::query::memory::{on_pressure, reserve, transfer, try_reserve};
 }
 
 /// The drop-in for `tokio::task`.
@@ -316,6 +324,8 @@ mod documents {
     mod tokio {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
+    #[doc = include_str!("../docs/guide/memory.md")]
+    mod memory {}
     #[doc = include_str!("../docs/guide/operating.md")]
     mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]

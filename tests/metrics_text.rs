@@ -6,6 +6,7 @@ use quotient::admission::waits::Waits;
 use quotient::exec::stats::{
     GroupUsage, KillTimes, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage,
 };
+use quotient::metrics::memory::{GroupMemory, ProcessMemory};
 use quotient::metrics::names::{self, Kind};
 use quotient::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, Queries, QueryOutcomes, Snapshot,
@@ -61,6 +62,14 @@ fn bi() -> GroupRow {
             share: 0.625,
             entitled: 2.0 / 3.0,
         },
+        memory: GroupMemory {
+            used: Some(70_000),
+            peak: Some(90_000),
+            limit: Some(100_000),
+            reserved: 5_000,
+            waiting: 2,
+            spill_requests: 8,
+        },
         queries_running: 4,
         queries_queued: 5,
         queries_ended: QueryOutcomes {
@@ -105,6 +114,15 @@ fn small() -> Snapshot {
                 polls_fair: 0,
             },
         ],
+        memory: ProcessMemory {
+            resident: Some(300_000),
+            cgroup: Some(400_000),
+            cgroup_limit: Some(1_000_000),
+            used: 400_000,
+            limit: 900_000,
+            ..ProcessMemory::default()
+        }
+        .tracking(Some(200_000), 70_000),
         spares: SpareUsage {
             serving: 1,
             started: 5,

@@ -298,10 +298,6 @@ impl Builder {
                 allowed: "MemoryThrottledFCFS on runtimes with timers (enable_time) only",
             });
         }
-        let memory_probe = self
-            .memory_probe
-            .unwrap_or_else(|| throttle::probe(memory_limit));
-
         let memory = OwnerHandle::open_governor();
         memory.set_limit(Some(memory_limit.0));
         memory.set_overrun(overrun::choose(
@@ -310,6 +306,13 @@ impl Builder {
             memory_limit,
             threads,
         )?);
+        let owner = memory.clone();
+        let tracked = move || pressure::Tracked::by(&owner);
+        let pressure = Arc::new(pressure::Probe::new(memory_limit, tracked));
+        let probe = pressure.clone();
+        let memory_probe = self
+            .memory_probe
+            .unwrap_or_else(|| Box::new(move || probe.read().used()));
         let variable = Duration::from_millis(settings.long_poll_threshold_ms);
         let long_poll = self.long_poll.unwrap_or(variable);
         let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
@@ -347,6 +350,7 @@ impl Builder {
             allow_override: self.allow_override,
             settings,
             memory_limit,
+            pressure,
             memory_probe,
             collect: self.memory_collect,
         }))

@@ -42,6 +42,7 @@ use crate::exec::core::Core;
 use crate::exec::host::{Crew, Entrance};
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
+use crate::mem::pressure::Probe;
 use crate::query::{KillReason, Query};
 use crate::sched::trace::Trace;
 use crate::settings::Settings;
@@ -92,6 +93,8 @@ struct Inner {
     routing: ArcSwap<Routing>,
     gate: Gate,
     core: Arc<Core>,
+    /// How much memory is in use, by all that there is to ask.
+    pressure: Arc<Probe>,
     crew: tokio::sync::Mutex<Crew>,
     entrance: Entrance,
     background: Mutex<Vec<AbortHandle>>,
@@ -121,6 +124,7 @@ struct Parts {
     allow_override: AllowOverride,
     settings: Settings,
     memory_limit: Bytes,
+    pressure: Arc<Probe>,
     memory_probe: MemoryProbe,
     collect: Collect,
 }
@@ -144,6 +148,7 @@ impl Governor {
                 routing: ArcSwap::from_pointee(routing),
                 gate,
                 core,
+                pressure: parts.pressure,
                 crew: tokio::sync::Mutex::new(crew),
                 entrance,
                 background: Mutex::default(),

@@ -3,6 +3,7 @@
 //! Pure. The governor fills it from the counters of the stages whenever somebody asks; nothing here is
 //! touched on spawn or poll. All counters are totals since the process began.
 
+use super::memory::{GroupMemory, ProcessMemory};
 use crate::admission::waits::Waits;
 use crate::exec::stats::{GroupUsage, KillTimes, SpareUsage, TimeHistogram, WorkerUsage};
 use crate::unit::Nanos;
@@ -15,6 +16,8 @@ pub struct Snapshot {
     pub groups: Vec<GroupRow>,
     /// One entry per worker, in the workers' order.
     pub workers: Vec<WorkerUsage>,
+    /// Memory of the process.
+    pub memory: ProcessMemory,
     /// The threads that stand in for workers in long polls.
     pub spares: SpareUsage,
     /// Requests that matched no classifier.
@@ -55,6 +58,8 @@ pub struct GroupRow {
     pub name: String,
     /// What the executor counted.
     pub usage: GroupUsage,
+    /// Its memory.
+    pub memory: GroupMemory,
     /// Queries that hold a slot now.
     pub queries_running: u64,
     /// Requests that wait for a slot now.
@@ -168,6 +173,7 @@ impl GroupRow {
     /// Adds another row's numbers to its own.
     pub(crate) fn add(&mut self, other: &GroupRow) {
         add_usage(&mut self.usage, &other.usage);
+        self.memory.add(&other.memory);
         self.queries_running += other.queries_running;
         self.queries_queued += other.queries_queued;
         self.queries_ended.completed += other.queries_ended.completed;

@@ -117,6 +117,11 @@ where
     fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
         let (took, held) = worker.polled(started, delay);
         let cpu = self.cell.charge(took, held);
+        self.cell
+            .account
+            .group()
+            .desk()
+            .look_at_pressure(worker.now());
         worker.aged(cpu);
         took
     }
