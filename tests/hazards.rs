@@ -5,9 +5,7 @@
 mod live;
 mod support;
 
-use live::{
-    current_thread, eventually, governor, grounds, multi_thread, multi_thread_noted, named, watched,
-};
+use live::{current_thread, eventually, governor, grounds, multi_thread, named, watched};
 use std::collections::HashSet;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -157,7 +155,7 @@ impl Future for GivesWaker {
 #[test]
 fn a_future_is_dropped_by_the_executor_whoever_lets_go_of_the_task() {
     let _watched = watched("dropped by the executor");
-    let (runtime, threads) = multi_thread_noted(2);
+    let runtime = multi_thread(2);
     let governor = governor(&runtime, 2, SQL);
     let deaths: Arc<Mutex<Vec<ThreadId>>> = Arc::default();
     let mut expected = 0;
@@ -203,17 +201,9 @@ fn a_future_is_dropped_by_the_executor_whoever_lets_go_of_the_task() {
             live::eventually_blocking(way, || deaths.lock().unwrap().len() == expected);
         }
     }
-    let threads = threads.lock().unwrap().clone();
-    let on = deaths
-        .lock()
-        .unwrap()
-        .iter()
-        .copied()
-        .collect::<HashSet<_>>();
-    assert!(
-        on.is_subset(&threads),
-        "dropped on {on:?}, executor is {threads:?}"
-    );
+    // Nobody but this thread and the executor's ever had the task.
+    let here = std::thread::current().id();
+    assert!(!deaths.lock().unwrap().contains(&here), "dropped here");
 }
 
 #[test]
@@ -333,7 +323,7 @@ fn a_destructor_may_use_everything() {
 fn no_code_of_the_users_runs_inside_a_wake() {
     const TASKS: usize = 300;
     let _watched = watched("user code in wake");
-    let (runtime, threads) = multi_thread_noted(2);
+    let runtime = multi_thread(2);
     let governor = governor(&runtime, 2, SQL);
     let polls: Arc<Mutex<HashSet<ThreadId>>> = Arc::default();
     let deaths: Arc<Mutex<Vec<ThreadId>>> = Arc::default();
@@ -373,12 +363,8 @@ fn no_code_of_the_users_runs_inside_a_wake() {
         !polls.lock().unwrap().contains(&here),
         "polled inside a wake"
     );
-    let executor = threads.lock().unwrap().clone();
     assert!(
-        deaths
-            .lock()
-            .unwrap()
-            .iter()
-            .all(|on| executor.contains(on))
+        !deaths.lock().unwrap().contains(&here),
+        "dropped inside a wake"
     );
 }

@@ -41,9 +41,14 @@ pub enum Threads {
 }
 
 impl Threads {
+    /// Whether the thread that runs now, which is this one, is among them.
     fn have(&self, thread: ThreadId) -> bool {
         match self {
-            Threads::Only(threads) => threads.lock().unwrap().contains(&thread),
+            Threads::Only(threads) => {
+                // A spare that stands in for a worker in a long poll is none of the runtime's.
+                let spare = std::thread::current().name() == Some("quotient-spare");
+                spare || threads.lock().unwrap().contains(&thread)
+            }
             Threads::AllBut(other) => *other != Some(thread),
         }
     }
