@@ -223,7 +223,11 @@ pub use classify::Attributes;
 #[doc(inline)]
 pub use exec::blame::LongPoll;
 #[doc(inline)]
+pub use exec::hooks::TaskMeta;
+#[doc(inline)]
 pub use exec::join::{AbortHandle, JoinError, JoinHandle};
+#[doc(inline)]
+pub use exec::set::JoinSet;
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
 #[doc(inline)]
@@ -247,17 +251,54 @@ pub mod alloc {
 /// Memory of the running task: asking for it, and living with less.
 pub mod memory {
     #[doc(inline)]
-    pub use crate::mem::{MemoryOverrun, MemoryScope, Shortfall, fallible};
+    pub use crate::mem::desk::Registration;
+    #[doc(inline)]
+    pub use crate::mem::transfer::Buffer;
+    #[doc(inline)]
+    pub use crate::mem::{
+        MemoryError, MemoryOverrun, MemoryScope, Reservation, Shortfall, fallible,
+    };
+    #[doc(inline)]
+    pub use crate::query::memory::{on_pressure, reserve, transfer, try_reserve};
 }
 
 /// The drop-in for `tokio::task`.
+///
+/// There is no `spawn_local`: tasks move between workers, so what must stay on one thread is refused by the
+/// compiler.
+///
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// quotient::spawn(async move {
+///     quotient::task::yield_now().await;
+///     drop(shared);
+/// });
+/// ```
+///
+/// ```compile_fail,E0277
+/// quotient::spawn(async { std::rc::Rc::new(1) });
+/// ```
+///
+/// ```compile_fail,E0425
+/// quotient::task::spawn_local(async {});
+/// ```
 pub mod task {
     #[doc(inline)]
-    pub use crate::exec::task::{Id, checkpoint, id, try_id, yield_now};
+    pub use crate::exec::abort_on_drop::{AbortOnDrop, AbortOnDropHandle};
+    #[doc(inline)]
+    pub use crate::exec::join::{AbortHandle, JoinError, JoinHandle};
+    #[doc(inline)]
+    pub use crate::exec::set::JoinSet;
+    #[doc(inline)]
+    pub use crate::exec::task::checkpoint;
+    #[doc(inline)]
+    pub use crate::exec::task::{Id, id, try_id, yield_now};
+    #[doc(no_inline)]
+    pub use crate::exec::task::{consume_budget, coop, unconstrained};
     #[doc(inline)]
     pub use crate::exec::worker::block_in_place;
     #[doc(inline)]
-    pub use crate::governor::spawn;
+    pub use crate::governor::{SetBuilder, TaskBuilder as Builder, spawn, spawn_blocking};
     #[doc(inline)]
     pub use crate::query::{Current, current};
 }
@@ -283,6 +324,8 @@ mod documents {
     mod tokio {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
+    #[doc = include_str!("../docs/guide/memory.md")]
+    mod memory {}
     #[doc = include_str!("../docs/guide/operating.md")]
     mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]

@@ -6,6 +6,7 @@
 //! forget: cancel, panic, abort and drop all end in dropping.
 
 mod current;
+pub(crate) mod memory;
 mod runaway;
 
 pub use current::{Current, current, record_scan_bytes, record_scan_rows};
@@ -15,7 +16,7 @@ use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
 use crate::exec::account::Account;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
-use crate::exec::task::{self, Lease};
+use crate::exec::task::{self, Lease, Origin};
 use crate::mem::{MemoryScope, Shortfall};
 use crate::sched::breaker::BigQueryKind;
 use crate::unit::{GroupId, QueryId};
@@ -249,11 +250,16 @@ impl Query {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let place = Location::caller();
-        async move {
-            let lease = Some(self.lease());
-            task::spawn_at(place, &self.core.account, lease, future).await
-        }
+        let origin = Origin::here();
+        async move { self.spawn_as(origin, future).await }
+    }
+
+    pub(crate) fn spawn_as<F>(&self, origin: Origin, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        task::spawn_as(origin, &self.core.account, Some(self.lease()), future)
     }
 
     /// What it has used so far.
@@ -330,7 +336,7 @@ impl Query {
         WeakQuery(Arc::downgrade(&self.core))
     }
 
-    fn lease(&self) -> Lease {
+    pub(crate) fn lease(&self) -> Lease {
         self.core.clone()
     }
 }

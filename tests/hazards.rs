@@ -327,3 +327,58 @@ fn a_destructor_may_use_everything() {
         });
     }
 }
+
+/// Everything of the user's that a task holds says on which thread it ran.
+#[test]
+fn no_code_of_the_users_runs_inside_a_wake() {
+    const TASKS: usize = 300;
+    let _watched = watched("user code in wake");
+    let (runtime, threads) = multi_thread_noted(2);
+    let governor = governor(&runtime, 2, SQL);
+    let (polls, deaths): (Arc<Mutex<HashSet<ThreadId>>>, Arc<Mutex<Vec<ThreadId>>>) =
+        Default::default();
+    let (send, receive) = mpsc::channel::<Waker>();
+    for i in 0..TASKS {
+        let (polled, dies, send) = (polls.clone(), DiesOn(deaths.clone()), send.clone());
+        let mut times = 0;
+        let future = poll_fn(move |cx| {
+            let _kept = &dies;
+            polled.lock().unwrap().insert(std::thread::current().id());
+            let _ = send.send(cx.waker().clone());
+            times += 1;
+            match (times, i % 3) {
+                (3, 0) => Poll::Ready(()),
+                (3, 1) => panic!("planned: in a poll that a wake began"),
+                _ => Poll::Pending,
+            }
+        });
+        let handle = governor.spawn_in("g", future).unwrap();
+        if i % 3 == 2 {
+            handle.abort();
+        }
+        drop(handle);
+    }
+    drop(send);
+    // Woken here, as the only one who does: by value, by reference, and as the last who has the waker.
+    for (i, waker) in receive.iter().enumerate() {
+        if i % 2 == 0 {
+            waker.wake_by_ref();
+        } else {
+            waker.wake();
+        }
+    }
+    live::eventually_blocking("all die", || deaths.lock().unwrap().len() == TASKS);
+    let here = std::thread::current().id();
+    assert!(
+        !polls.lock().unwrap().contains(&here),
+        "polled inside a wake"
+    );
+    let executor = threads.lock().unwrap().clone();
+    assert!(
+        deaths
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|on| executor.contains(on))
+    );
+}

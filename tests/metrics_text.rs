@@ -6,6 +6,7 @@ use quotient::admission::waits::Waits;
 use quotient::exec::stats::{
     GroupUsage, KillTimes, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage,
 };
+use quotient::metrics::memory::{GroupMemory, ProcessMemory};
 use quotient::metrics::names::{self, Kind};
 use quotient::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, Queries, QueryOutcomes, Snapshot,
@@ -44,6 +45,8 @@ fn bi() -> GroupRow {
             cpu_drop: Nanos(16_000),
             polls: 42,
             long_polls: 1,
+            cpu_blocking: Nanos::ZERO,
+            blocking: 0,
             tasks_total: 9,
             tasks_running: 1,
             tasks_queued: 2,
@@ -59,7 +62,14 @@ fn bi() -> GroupRow {
             share: 0.625,
             entitled: 2.0 / 3.0,
         },
-        cpu_blocking: None,
+        memory: GroupMemory {
+            used: Some(70_000),
+            peak: Some(90_000),
+            limit: Some(100_000),
+            reserved: 5_000,
+            waiting: 2,
+            spill_requests: 8,
+        },
         queries_running: 4,
         queries_queued: 5,
         queries_ended: QueryOutcomes {
@@ -104,6 +114,15 @@ fn small() -> Snapshot {
                 polls_fair: 0,
             },
         ],
+        memory: ProcessMemory {
+            resident: Some(300_000),
+            cgroup: Some(400_000),
+            cgroup_limit: Some(1_000_000),
+            used: 400_000,
+            limit: 900_000,
+            ..ProcessMemory::default()
+        }
+        .tracking(Some(200_000), 70_000),
         spares: SpareUsage {
             serving: 1,
             started: 5,
@@ -267,10 +286,8 @@ fn an_empty_governor_has_no_group_series_and_a_valid_page() {
 #[test]
 fn a_draining_group_is_added_to_the_new_one_of_its_name() {
     let mut snapshot = small();
-    let blocking = GroupRow {
-        cpu_blocking: Some(Nanos::from_secs(2)),
-        ..bi()
-    };
+    let mut blocking = bi();
+    blocking.usage.cpu_blocking = Nanos::from_secs(2);
     snapshot.groups.push(blocking);
     let samples = read(&render(&snapshot));
     let of = |name: &str, labels: &[(&str, &str)]| {

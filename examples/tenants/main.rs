@@ -8,15 +8,18 @@
 //! child process, act for its tenants in closed loops and check every answer. Six suites run, each on plain
 //! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
 //! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze (`--scene 2`)
-//! with a picture of the throttle's curve, and a runaway query (`--scene 3`). Exit status: 0 when every promise held, 1
-//! when one did not, 2 when the run failed.
+//! with a picture of the throttle's curve, a runaway query (`--scene 3`), and a tenant that tries to take all memory
+//! (`--scene 4`) with the memory's curves. Exit status: 0 when every promise held, 1 when one did not, 2 when the run
+//! failed.
 //!
 //! `--quick` (some seconds, also on a busy machine) runs all of this with small queries and short windows and judges
 //! by wider rules ([`suites::Rules`]): that it works, not how exactly.
 
 mod chart;
 mod client;
+mod curves;
 mod governed;
+mod hoard;
 mod host;
 mod ledger;
 mod machine;
@@ -49,6 +52,9 @@ use table::{ROWS, Table};
 use tokio::net::TcpListener;
 use wire::Command;
 
+#[global_allocator]
+static ALLOC: quotient::alloc::GroupAlloc = quotient::alloc::GroupAlloc::new();
+
 /// The argument that makes this program the clients.
 const AS_CLIENTS: &str = "--act-as-clients";
 
@@ -58,7 +64,7 @@ const QUICK_SHRINK: u32 = 3;
 const USAGE: &str = "usage: tenants [--quick] [--suite N]... [--scene N]... [--svg FILE]";
 
 /// How many scenes there are.
-const SCENES: usize = 3;
+const SCENES: usize = 4;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -203,18 +209,23 @@ fn run_scenes(options: &Options) -> Result<bool, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
     let length = options.window.max(Duration::from_secs(3)) * 2;
     let picture = options.svg.with_extension("squeeze.svg");
+    let memory = options.svg.with_extension("memory.svg");
     let mut all_hold = true;
     for number in &options.scenes {
         let scene = match number {
             1 => runtime.block_on(overload::run(length / 4)),
             2 => runtime.block_on(squeeze::run(length, &picture)),
-            _ => runtime.block_on(runaway::run(length / 2)),
+            3 => runtime.block_on(runaway::run(length / 2)),
+            _ => runtime.block_on(hoard::run(length / 2, options.quick, &memory)),
         }?;
         println!("scene {number}: {scene}");
         all_hold &= scene.holds();
     }
     if options.scenes.contains(&2) {
         println!("the throttle's curve: {}", picture.display());
+    }
+    if options.scenes.contains(&4) {
+        println!("the memory's curves: {}", memory.display());
     }
     Ok(all_hold)
 }

@@ -62,7 +62,8 @@ pub(crate) async fn run(length: Duration, picture: &Path) -> Result<Scene, Strin
 async fn squeeze(throttled: bool, threshold: u64, length: Duration) -> Result<Vec<Sample>, String> {
     let mut settings = Settings::new();
     settings.query_runner_threads = RUNNERS;
-    settings.memory_usage_percentage_threshold = 90.0;
+    // Far below the limit that the allocator enforces: here, it is the throttle that is to be seen.
+    settings.memory_usage_percentage_threshold = 25.0;
     settings.max_running_queries_update_frequency_ms = INTERVAL.as_millis() as u64;
     if throttled {
         settings.query_scheduler_name = Scheduler::MemoryThrottledFcfs;
@@ -70,7 +71,7 @@ async fn squeeze(throttled: bool, threshold: u64, length: Duration) -> Result<Ve
     let probe = Probe::new(Bytes(u64::MAX), Default::default);
     let governor = Governor::builder()
         .settings(settings)
-        .memory_limit((threshold as f64 / 0.9) as u64)
+        .memory_limit(threshold * 4)
         .memory_probe(move || probe.read().resident.unwrap_or_default().0)
         .build()
         .map_err(|error| error.to_string())?;

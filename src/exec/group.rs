@@ -15,6 +15,7 @@ use super::stats::GroupUsage;
 use super::tally::Counters;
 use super::task::Runnable;
 use crate::mem::OwnerHandle;
+use crate::mem::desk::Desk;
 use crate::sched::fair::{Fair, Slot};
 use crate::sched::feedback::{Feedback, Place, Stream};
 use crate::sched::{self, Limits};
@@ -34,6 +35,8 @@ pub struct Group {
     pub(super) slot: Slot,
     /// Whose the memory of its tasks is.
     memory: Arc<OwnerHandle>,
+    /// Where its queries reserve memory.
+    desk: Arc<Desk>,
     /// Nothing of it runs any more.
     frozen: Verdict,
     incoming: CachePadded<Mutex<Incoming<Runnable>>>,
@@ -59,6 +62,7 @@ impl Group {
             name: name.into(),
             uid: NEXT_UID.fetch_add(1, Relaxed),
             core: core.clone(),
+            desk: Desk::new(name.into(), memory.clone()),
             memory,
             frozen: Verdict::new(),
             slot: core.add_group(this.clone(), weight),
@@ -85,6 +89,11 @@ impl Group {
     /// Whose the memory of its tasks is.
     pub fn memory(&self) -> &Arc<OwnerHandle> {
         &self.memory
+    }
+
+    /// Where its queries reserve memory.
+    pub fn desk(&self) -> &Arc<Desk> {
+        &self.desk
     }
 
     /// Ends all its work, and whatever comes: it has cost as many threads as there were workers.

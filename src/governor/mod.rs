@@ -9,10 +9,12 @@
 mod admit;
 mod background;
 mod breaker;
+mod build_task;
 mod builder;
 mod error;
 mod execute;
 mod group;
+mod hooks;
 mod init;
 mod machine;
 mod observe;
@@ -20,16 +22,19 @@ mod operate;
 mod overrun;
 mod routing;
 mod running;
+mod set;
 mod shutdown;
 mod spawn;
 mod throttle;
 mod variables;
 mod views;
 
+pub use build_task::Builder as TaskBuilder;
 pub use builder::{Builder, Host};
 pub use error::Error;
 pub use group::GroupHandle;
-pub use spawn::{EnterGuard, spawn};
+pub use set::SetBuilder;
+pub use spawn::{EnterGuard, spawn, spawn_blocking};
 
 use crate::admission::Gate;
 use crate::catalog::Catalog;
@@ -37,10 +42,10 @@ use crate::exec::core::Core;
 use crate::exec::host::{Crew, Entrance};
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
+use crate::mem::pressure::Probe;
 use crate::query::{KillReason, Query};
 use crate::sched::trace::Trace;
 use crate::settings::Settings;
-use crate::sql;
 use crate::unit::{Bytes, QueryId};
 use arc_swap::ArcSwap;
 use breaker::Breaker;
@@ -48,6 +53,7 @@ use builder::AllowOverride;
 use parking_lot::Mutex;
 use routing::{Entry, Routing};
 use running::Running;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -87,6 +93,8 @@ struct Inner {
     routing: ArcSwap<Routing>,
     gate: Gate,
     core: Arc<Core>,
+    /// How much memory is in use, by all that there is to ask.
+    pressure: Arc<Probe>,
     crew: tokio::sync::Mutex<Crew>,
     entrance: Entrance,
     background: Mutex<Vec<AbortHandle>>,
@@ -116,6 +124,7 @@ struct Parts {
     allow_override: AllowOverride,
     settings: Settings,
     memory_limit: Bytes,
+    pressure: Arc<Probe>,
     memory_probe: MemoryProbe,
     collect: Collect,
 }
@@ -139,6 +148,7 @@ impl Governor {
                 routing: ArcSwap::from_pointee(routing),
                 gate,
                 core,
+                pressure: parts.pressure,
                 crew: tokio::sync::Mutex::new(crew),
                 entrance,
                 background: Mutex::default(),
@@ -159,6 +169,8 @@ impl Governor {
         };
         governor.inner.breaker.attach(&governor.inner);
         let inner = &governor.inner;
+        let owner: Arc<dyn Any + Send + Sync> = inner.clone();
+        inner.core.belongs_to(Arc::downgrade(&owner));
         inner.govern(&inner.settings.lock());
         governor.in_background(throttle::beat);
         governor
@@ -175,18 +187,7 @@ impl Governor {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let routing = self.inner.routing.load();
-        match routing.by_name(group) {
-            Some(entry) => Ok(task::spawn(&entry.loose, None, future)),
-            None => {
-                let names = routing.entries().map(|entry| &*entry.name);
-                let similar = sql::suggest::closest(group, names).map(str::to_owned);
-                Err(Error::UnknownGroup {
-                    name: group.to_owned(),
-                    similar,
-                })
-            }
-        }
+        Ok(task::spawn(&self.loose_account(group)?, None, future))
     }
 
     /// The running query of that id.

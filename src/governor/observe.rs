@@ -8,13 +8,15 @@ use super::{Governor, machine};
 use crate::admission::{Counts, GovernorAdmission, GroupAdmission};
 use crate::exec::blame::LongPoll;
 use crate::exec::stats::GroupUsage;
+use crate::mem;
+use crate::metrics::memory::{GroupMemory, ProcessMemory};
 use crate::metrics::snapshot::{
     AdmissionOutcome, AdmissionReason, GroupRow, Queries, QueryOutcomes, Snapshot, unmanaged,
 };
 use crate::metrics::text;
 use crate::query::Outcome;
 use crate::sql::{Output, Spanned, SqlError};
-use crate::unit::{GroupId, Nanos};
+use crate::unit::{Bytes, GroupId, Nanos};
 use crate::view;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,12 +39,14 @@ impl Governor {
         let (mut groups, past_cpu) = self.rows();
         groups.sort_by(|a, b| a.name.cmp(&b.name));
         let charged = groups.iter().fold(past_cpu, |sum, g| sum.plus(cpu(g)));
+        let memory = self.memory(&groups);
         let before = Nanos(inner.unmanaged_cpu.load(Relaxed));
         let unmanaged_cpu = unmanaged(machine::process_cpu(), charged, before);
         inner.unmanaged_cpu.fetch_max(unmanaged_cpu.0, Relaxed);
         Snapshot {
             groups,
             workers: inner.core.worker_usage(),
+            memory,
             spares: inner.core.spare_usage(),
             unclassified: inner.unclassified.load(Relaxed),
             queries: queries(inner.gate.governor()),
@@ -51,6 +55,22 @@ impl Governor {
             catalog_version: inner.routing.load().snapshot.version(),
             catalog_apply_errors: inner.apply_errors.load(Relaxed),
         }
+    }
+
+    /// The memory of the process, of which the groups own theirs.
+    fn memory(&self, groups: &[GroupRow]) -> ProcessMemory {
+        let reading = self.inner.pressure.read();
+        let owned = groups.iter().filter_map(|group| group.memory.used);
+        let bytes = |value: Option<Bytes>| value.map(|bytes| bytes.0);
+        ProcessMemory {
+            resident: bytes(reading.resident),
+            cgroup: reading.cgroup.map(|cgroup| cgroup.used().0),
+            cgroup_limit: reading.cgroup.map(|cgroup| cgroup.limit.0),
+            used: reading.used().0,
+            limit: reading.limit.0,
+            ..ProcessMemory::default()
+        }
+        .tracking(bytes(reading.root), owned.sum())
     }
 
     /// Polls longer than the threshold that others had to wait for, the newest first: the last 256, those that go on
@@ -138,7 +158,8 @@ impl Governor {
 }
 
 fn cpu(row: &GroupRow) -> Nanos {
-    row.usage.cpu_poll.plus(row.usage.cpu_drop)
+    let usage = &row.usage;
+    usage.cpu_poll.plus(usage.cpu_drop).plus(usage.cpu_blocking)
 }
 
 /// What remains of a row when its group is gone: the counters without the gauges.
@@ -147,13 +168,28 @@ fn at_rest(mut row: GroupRow) -> GroupRow {
         tasks_running: 0,
         tasks_queued: 0,
         tasks_waiting: 0,
+        blocking: 0,
         reserved: 0,
         lag_ns: 0,
         share: 0.0,
         entitled: 0.0,
         ..row.usage
     };
+    row.memory = row.memory.at_rest();
     row
+}
+
+fn group_memory(entry: &Entry) -> GroupMemory {
+    let (memory, desk) = (entry.group.memory(), entry.group.desk());
+    let tracked = mem::is_installed();
+    GroupMemory {
+        used: tracked.then(|| memory.used()),
+        peak: tracked.then(|| memory.peak()),
+        limit: Some(entry.mem_limit.load(Relaxed)),
+        reserved: desk.reserved(),
+        waiting: desk.waiting() as u64,
+        spill_requests: desk.asks(),
+    }
 }
 
 fn queries(a: GovernorAdmission) -> Queries {
@@ -199,7 +235,7 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
     let mut row = GroupRow {
         name: entry.name.to_string(),
         usage: entry.usage(),
-        cpu_blocking: None,
+        memory: group_memory(entry),
         queries_running: admission.map_or(0, |a| a.running),
         queries_queued: admission.map_or(0, |a| a.queued),
         queries_ended: QueryOutcomes {

@@ -31,6 +31,8 @@ pub(super) struct Entry {
     /// What its queries may use.
     pub(super) fuse: Fuse,
     pub(super) classified: AtomicU64,
+    /// Its `mem_limit` in bytes, also where the governor's limit is what binds.
+    pub(super) mem_limit: AtomicU64,
     outcomes: [AtomicU64; 4],
     /// What dropped groups of this name had counted when they were gone: no series may go back.
     pub(super) heritage: Mutex<GroupRow>,
@@ -47,6 +49,7 @@ impl Entry {
             group,
             fuse: Fuse::new(spec, version, limits(spec), breaker),
             classified: AtomicU64::new(0),
+            mem_limit: AtomicU64::new(0),
             outcomes: Default::default(),
             heritage: Mutex::default(),
         });
@@ -54,17 +57,24 @@ impl Entry {
         entry
     }
 
-    /// A group that may have everything has the governor's limit, not one of its own.
+    /// Its memory's limits. A group that may have everything has the governor's limit, not one of its own.
     fn limit_memory(&self, spec: &GroupSpec) {
         let limit = spec.mem_limit().0;
         let memory = self.group.memory();
         let all = memory.above().and_then(|governor| governor.limit());
         memory.set_limit(Some(limit).filter(|&limit| all.is_none_or(|all| limit < all)));
+        self.mem_limit.store(limit, Relaxed);
+        let desk = self.group.desk();
+        let threshold = spec.spill_mem_limit_threshold();
+        desk.set_spill_threshold(threshold.map(|share| (limit as f64 * share) as u64));
+        desk.set_queue_timeout(spec.queue_timeout());
+        // A raised limit serves who waits, a lowered one may refuse.
+        desk.settle();
     }
 
     pub(super) fn has_tasks(&self) -> bool {
         let usage = self.usage();
-        usage.tasks_running + usage.tasks_queued + usage.tasks_waiting > 0
+        usage.tasks_running + usage.tasks_queued + usage.tasks_waiting + usage.blocking > 0
     }
 
     /// What its tasks have used, those of queries that are cooled down included.

@@ -4,8 +4,6 @@
 
 use super::Inner;
 use crate::event;
-use crate::mem;
-use crate::mem::pressure::{Probe, Tracked};
 use crate::unit::Bytes;
 use std::panic::catch_unwind;
 use std::sync::Weak;
@@ -18,15 +16,6 @@ pub(super) type MemoryProbe = Box<dyn Fn() -> Bytes + Send + Sync>;
 
 /// Gives free memory that is kept back to the system.
 pub(super) type Collect = Box<dyn Fn() + Send + Sync>;
-
-/// Reads what the process and its surroundings use.
-pub(super) fn probe(memory_limit: Bytes) -> MemoryProbe {
-    let probe = Probe::new(memory_limit, || Tracked {
-        root: mem::is_installed().then(|| Bytes(mem::root_used())),
-        ..Tracked::default()
-    });
-    Box::new(move || probe.read().used())
-}
 
 /// Runs for as long as the governor is there.
 pub(super) async fn beat(governor: Weak<Inner>) {

@@ -156,6 +156,14 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     }
 }
 
+/// Where the number of a block's owner is; none for a block whose tag is behind it, or that has no place.
+///
+/// For the numbers to be right, whoever changes it has the block alone, and the block is of `size` bytes and from the
+/// global allocator, which is a [`GroupAlloc`].
+pub(super) fn tag_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16> {
+    (size > FOOTER_MOST).then(|| place_of(block)).flatten()
+}
+
 #[cold]
 fn refund(owner: u16, size: usize) -> *mut u8 {
     local::give(owner, size as u64);

@@ -14,6 +14,7 @@
 mod thread;
 
 use super::doom::{self, Decree};
+use super::promise;
 use super::rules;
 use super::shortfall::Shortfall;
 use super::slot::{self, slot};
@@ -234,17 +235,17 @@ impl Local {
             self.cap.set(u32::try_from(2 * most).unwrap_or(u32::MAX));
             let chunk = most.min(u64::from(entry.cap.get().max(self.keep())));
             entry.cap.set(u32::try_from(2 * chunk).unwrap_or(u32::MAX));
-            if chunk > 0 && slot::try_charge(owner, short.saturating_add(chunk)).is_ok() {
+            if chunk > 0 && promise::try_charge(owner, short.saturating_add(chunk)).is_ok() {
                 entry.credit.set(chunk);
                 return Some(owner);
             }
         }
-        if slot::try_charge(owner, short).is_ok() {
+        if promise::try_charge(owner, short).is_ok() {
             entry.credit.set(0);
             return Some(owner);
         }
         self.give_back();
-        match slot::try_charge(owner, bytes) {
+        match promise::try_charge(owner, bytes) {
             Ok(()) => Some(owner),
             Err(at) => self.short(owner, bytes, at),
         }
@@ -314,7 +315,7 @@ impl Local {
         let place = place(owner);
         let keeps = self.stage.get() == Stage::Ready && self.serving.get();
         if !keeps || place == self.current.get() {
-            return slot::credit(owner, bytes);
+            return promise::credit(owner, bytes);
         }
         self.claim(place, owner);
         let entry = self.entry(place);
@@ -330,7 +331,7 @@ impl Local {
         let surplus = entry.credit.get().saturating_sub(keep);
         if surplus > 0 {
             entry.credit.set(entry.credit.get() - surplus);
-            slot::credit(entry.owner.get(), surplus);
+            promise::credit(entry.owner.get(), surplus);
         }
     }
 

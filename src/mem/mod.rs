@@ -11,21 +11,34 @@
 //! ```
 //!
 //! Owners are numbers in a static table, opened by [`OwnerHandle`]; a thread works for one at a time ([`enter`]), and
-//! the executor enters a task's owner around each of its polls. Nothing in here knows of tasks or SQL. [`pressure`] is
-//! what the kernel says of the process and its cgroup.
+//! the executor enters a task's owner around each of its polls. Nothing in here knows of tasks or SQL.
+//!
+//! - [`pressure`]: what the kernel says of this process and its cgroup, and what "memory used" means.
+//! - [`waiting`]: reservations that do not fit yet, in their order.
+//! - [`reservation`], [`desk`]: memory that is promised before it is used, and where it is asked for.
+//! - `promise`: allocations are taken out of what their owner has reserved.
+//! - [`transfer`]: large buffers change their owner.
+//! - [`spill`]: who is asked for memory back, and for how much.
 
 pub mod alloc;
+pub mod desk;
 mod doom;
+mod error;
 mod fallible;
 mod life;
 mod local;
 mod owner;
 pub mod pressure;
+mod promise;
+pub mod reservation;
 mod rules;
 mod serve;
 mod shortfall;
 mod slot;
+pub mod spill;
 mod tenure;
+pub mod transfer;
+pub mod waiting;
 
 /// The atomics of [`life`], which is compiled a second time over loom's to be model-checked.
 mod atomic {
@@ -45,9 +58,11 @@ pub fn collect() {
 }
 
 pub(crate) use doom::dooms;
+pub use error::MemoryError;
 pub(crate) use fallible::lifted;
 pub use fallible::{fallible, is_fallible};
 pub use owner::{Entered, Owner, OwnerHandle, enter, is_installed, root_used, shared_owners};
+pub use reservation::Reservation;
 pub use rules::{
     CHUNK, LARGE, MemoryOverrun, Request, Ruling, chunk, excess, grace, holds_its_share,
     is_pledged, rule,

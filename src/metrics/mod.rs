@@ -3,6 +3,7 @@
 //! Stages keep plain counters and do not know that they are watched. The governor gathers them into a
 //! [`Snapshot`]; [`text::render`] writes the page. [`names`] is the one table of all series.
 
+pub mod memory;
 pub mod names;
 pub mod snapshot;
 pub mod text;

@@ -32,6 +32,8 @@ pub enum Unit {
     Seconds,
     /// Between 0 and 1.
     Ratio,
+    /// Bytes.
+    Bytes,
     /// Things.
     Count,
 }
@@ -93,6 +95,18 @@ table! {
         "Time during which max_cpu_cores held ready tasks of the group back.";
     GROUP_RESERVED = "quotient_group_reserved_workers", Gauge, Count, ["group"],
         "Workers that are reserved for the group while it has work.";
+    GROUP_MEMORY = "quotient_group_memory_bytes", Gauge, Bytes, ["group"],
+        "Memory of the group: live blocks and reservations of its queries and tasks.";
+    GROUP_MEMORY_LIMIT = "quotient_group_memory_limit_bytes", Gauge, Bytes, ["group"],
+        "mem_limit of the group.";
+    GROUP_MEMORY_PEAK = "quotient_group_memory_peak_bytes", Gauge, Bytes, ["group"],
+        "Most memory that the group had at once.";
+    GROUP_MEMORY_RESERVED = "quotient_group_memory_reserved_bytes", Gauge, Bytes, ["group"],
+        "Memory that the group's queries have reserved; part of quotient_group_memory_bytes.";
+    GROUP_MEMORY_WAITING = "quotient_group_memory_waiting", Gauge, Count, ["group"],
+        "Reservations of the group that wait for room.";
+    GROUP_SPILL_REQUESTS = "quotient_group_spill_requests_total", Counter, Count, ["group"],
+        "How often a query of the group was asked to spill.";
     GROUP_QUERIES = "quotient_group_queries", Gauge, Count, ["group", "state"],
         "Queries of the group: holding a slot, or waiting for one.";
     GROUP_QUERIES_ENDED = "quotient_group_queries_total", Counter, Count, ["group", "outcome"],
@@ -105,6 +119,20 @@ table! {
         "Requests that a classifier of the group, or its name, brought here.";
     GROUP_BIG_QUERY = "quotient_group_big_query_total", Counter, Count, ["group", "kind", "action"],
         "Queries that went over a limit of the group, by the limit and by what came of it.";
+    UNOWNED_MEMORY = "quotient_unowned_memory_bytes", Gauge, Bytes, [],
+        "Memory that belongs to no group: the allocator's total less the sum over the groups.";
+    MEMORY_TRACKED = "quotient_memory_tracked_bytes", Gauge, Bytes, [],
+        "Memory that the allocator has given out, with the reservations.";
+    MEMORY_RESIDENT = "quotient_memory_resident_bytes", Gauge, Bytes, [],
+        "What the kernel keeps in memory for the process.";
+    MEMORY_CGROUP = "quotient_memory_cgroup_bytes", Gauge, Bytes, [],
+        "What the cgroup nearest to its limit holds, less page cache that can be taken back.";
+    MEMORY_CGROUP_LIMIT = "quotient_memory_cgroup_limit_bytes", Gauge, Bytes, [],
+        "Limit of that cgroup.";
+    MEMORY_USED = "quotient_memory_used_bytes", Gauge, Bytes, [],
+        "Memory used, as compared with the limit: the greatest of the figures that are about this process.";
+    MEMORY_LIMIT = "quotient_memory_limit_bytes", Gauge, Bytes, [],
+        "memory_limit of the governor: explicit, else the cgroup's, else the physical memory.";
     UNCLASSIFIED = "quotient_unclassified_total", Counter, Count, [],
         "Requests that matched no classifier and went to default_wg.";
     QUERY_NUM_RUNNER_THREADS = "quotient_query_num_runner_threads", Gauge, Count, [],
@@ -172,6 +200,11 @@ mod tests {
             assert_eq!(
                 base.ends_with("_ratio"),
                 metric.unit == Unit::Ratio,
+                "{base}"
+            );
+            assert_eq!(
+                base.ends_with("_bytes"),
+                metric.unit == Unit::Bytes,
                 "{base}"
             );
             assert!(metric.help.ends_with('.') && !metric.help.contains(['\n', '\\']));

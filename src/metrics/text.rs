@@ -3,6 +3,7 @@
 //! Pure. Seconds are written exactly, as decimals, though they are counted in nanoseconds. A family without
 //! series is left out. Each family is contiguous and no series occurs twice: rows of one name were added up.
 
+use super::memory::{GroupMemory, ProcessMemory};
 use super::names::{self, Metric};
 use super::snapshot::{GroupRow, Queries, Snapshot};
 use crate::admission::waits::WAIT_BOUNDS;
@@ -25,6 +26,7 @@ use std::fmt::Write as _;
 pub fn render(snapshot: &Snapshot) -> String {
     let mut page = Page::default();
     groups(&mut page, &snapshot.by_name());
+    memory(&mut page, &snapshot.memory);
     page.family(&names::UNCLASSIFIED)
         .line(&[], snapshot.unclassified);
     queries(&mut page, &snapshot.queries);
@@ -56,9 +58,7 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
     for (name, row) in rows {
         family.line(&[name, "poll"], Seconds(row.usage.cpu_poll));
         family.line(&[name, "drop"], Seconds(row.usage.cpu_drop));
-        if let Some(blocking) = row.cpu_blocking {
-            family.line(&[name, "blocking"], Seconds(blocking));
-        }
+        family.line(&[name, "blocking"], Seconds(row.usage.cpu_blocking));
     }
     each(page, &names::GROUP_POLLS, rows, |row| row.usage.polls);
     each(page, &names::GROUP_LONG_POLLS, rows, |row| {
@@ -90,6 +90,7 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
         Seconds(row.usage.throttled)
     });
     each(page, &names::GROUP_RESERVED, rows, |row| row.usage.reserved);
+    group_memory(page, rows);
     let mut family = page.family(&names::GROUP_QUERIES);
     for (name, row) in rows {
         family.line(&[name, "running"], row.queries_running);
@@ -118,6 +119,47 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
     for (name, row) in rows {
         for ((kind, action), count) in &row.big_queries {
             family.line(&[name, kind, action], count);
+        }
+    }
+}
+
+fn group_memory(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
+    let mut known = |metric, value: fn(&GroupMemory) -> Option<u64>| {
+        let mut family = page.family(metric);
+        for (name, row) in rows {
+            if let Some(value) = value(&row.memory) {
+                family.line(&[name], value);
+            }
+        }
+    };
+    known(&names::GROUP_MEMORY, |memory| memory.used);
+    known(&names::GROUP_MEMORY_LIMIT, |memory| memory.limit);
+    known(&names::GROUP_MEMORY_PEAK, |memory| memory.peak);
+    each(page, &names::GROUP_MEMORY_RESERVED, rows, |row| {
+        row.memory.reserved
+    });
+    each(page, &names::GROUP_MEMORY_WAITING, rows, |row| {
+        row.memory.waiting
+    });
+    each(page, &names::GROUP_SPILL_REQUESTS, rows, |row| {
+        row.memory.spill_requests
+    });
+}
+
+/// What is not known has no series: zero would be a lie.
+fn memory(page: &mut Page, memory: &ProcessMemory) {
+    let known = [
+        (&names::UNOWNED_MEMORY, memory.unowned),
+        (&names::MEMORY_TRACKED, memory.tracked),
+        (&names::MEMORY_RESIDENT, memory.resident),
+        (&names::MEMORY_CGROUP, memory.cgroup),
+        (&names::MEMORY_CGROUP_LIMIT, memory.cgroup_limit),
+        (&names::MEMORY_USED, Some(memory.used)),
+        (&names::MEMORY_LIMIT, Some(memory.limit)),
+    ];
+    for (metric, value) in known {
+        if let Some(value) = value {
+            page.family(metric).line(&[], value);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::unit::GroupId;
 /// One column: its name, which carries the unit, its type, and its cell.
 type Usage = (&'static str, Type, fn(GroupId, &GroupRow) -> Value);
 
-const COLUMNS: [Usage; 10] = [
+const COLUMNS: [Usage; 13] = [
     ("name", Type::Text, |_, row| row.name.as_str().into()),
     ("id", Type::Int, |id, _| id.0.into()),
     ("running", Type::Int, |_, row| row.queries_running.into()),
@@ -27,18 +27,33 @@ const COLUMNS: [Usage; 10] = [
     ("lag_ms", Type::Float, |_, row| {
         (row.usage.lag_ns as f64 / 1e6).into()
     }),
+    ("memory", Type::Int, |_, row| bytes(row.memory.used)),
+    ("memory_peak", Type::Int, |_, row| bytes(row.memory.peak)),
+    ("memory_limit", Type::Int, |_, row| bytes(row.memory.limit)),
     ("tasks", Type::Int, |_, row| {
         let usage = &row.usage;
         (usage.tasks_running + usage.tasks_queued + usage.tasks_waiting).into()
     }),
 ];
 
-/// The table, one line per group, in the order given.
+/// Columns that only the allocator can fill.
+const TRACKED: [&str; 2] = ["memory", "memory_peak"];
+
+fn bytes(bytes: Option<u64>) -> Value {
+    bytes.map_or(Value::Null, Value::from)
+}
+
+/// The table, one line per group, in the order given. Where the allocator is not installed, it says so in words; a
+/// view, whose columns have types, has NULL there.
 pub fn table<'a>(rows: impl IntoIterator<Item = (GroupId, &'a GroupRow)>) -> Output {
     let names = COLUMNS.map(|(name, _, _)| name);
     let mut output = Output::table("SHOW USAGE RESOURCE GROUPS", names);
     for (id, row) in rows {
-        output.push(cells(id, row));
+        let told = |(cell, name): (Value, &str)| match cell {
+            Value::Null if TRACKED.contains(&name) => "not tracked".into(),
+            cell => cell,
+        };
+        output.push(cells(id, row).into_iter().zip(names).map(told).collect());
     }
     output
 }
@@ -57,6 +72,7 @@ pub(super) fn cells(id: GroupId, row: &GroupRow) -> Vec<Value> {
 mod tests {
     use super::*;
     use crate::exec::stats::GroupUsage;
+    use crate::metrics::memory::GroupMemory;
     use crate::unit::Nanos;
 
     #[test]
@@ -77,14 +93,25 @@ mod tests {
                 tasks_waiting: 100,
                 ..GroupUsage::default()
             },
+            memory: GroupMemory {
+                used: Some(1_048_576),
+                peak: Some(2_097_152),
+                limit: Some(8_388_608),
+                ..GroupMemory::default()
+            },
             ..GroupRow::default()
         };
-        let output = table([(GroupId(10_001), &row)]);
+        let untracked = GroupRow {
+            name: "ml".to_owned(),
+            ..GroupRow::default()
+        };
+        let output = table([(GroupId(10_001), &row), (GroupId(10_002), &untracked)]);
         let expected = [
-            "name | id    | running | queued | reserved | cpu_seconds | cpu_share | entitled_share | lag_ms | tasks",
-            "-----+-------+---------+--------+----------+-------------+-----------+----------------+--------+------",
-            "etl  | 10001 |       2 |      3 |        4 |         1.5 |      0.25 |            0.5 |   -2.5 |   111",
-            "(1 row)",
+            "name | id    | running | queued | reserved | cpu_seconds | cpu_share | entitled_share | lag_ms | memory      | memory_peak | memory_limit | tasks",
+            "-----+-------+---------+--------+----------+-------------+-----------+----------------+--------+-------------+-------------+--------------+------",
+            "etl  | 10001 |       2 |      3 |        4 |         1.5 |      0.25 |            0.5 |   -2.5 |     1048576 |     2097152 |      8388608 |   111",
+            "ml   | 10002 |       0 |      0 |        0 |           0 |         0 |              0 |      0 | not tracked | not tracked | NULL         |     0",
+            "(2 rows)",
         ];
         assert_eq!(output.to_string().lines().collect::<Vec<_>>(), expected);
     }

@@ -99,6 +99,7 @@ pub static PROPERTIES: [Property; 19] = [
         allowed: "more than 0 and at most 1, as 80% or 0.8; 1 is off",
         default: Some("1"),
         example: "80%",
+        enforced: true,
         doc: "above this share of mem_limit, spill callbacks run",
         ..PLAIN
     },

@@ -5,6 +5,7 @@
 
 pub mod files;
 
+use super::{OwnerHandle, is_installed, root_used};
 use crate::unit::Bytes;
 use files::{CgroupPaths, Version};
 use std::fmt;
@@ -19,7 +20,7 @@ pub struct Reading {
     pub limit: Bytes,
     /// What the allocator has given out, with what is reserved beside it. None where nothing is tracked.
     pub root: Option<Bytes>,
-    /// Reservations alone. Part of `root` where that is known.
+    /// What is reserved, where nothing is tracked. Part of `root` where that is known.
     pub reserved: Bytes,
     /// What the kernel keeps in memory for the process. None where it does not tell.
     pub resident: Option<Bytes>,
@@ -69,8 +70,25 @@ impl Reading {
 pub struct Tracked {
     /// The allocator's count with the reservations; none without the allocator.
     pub root: Option<Bytes>,
-    /// The reservations alone.
+    /// What is reserved, where nothing is tracked.
     pub reserved: Bytes,
+}
+
+impl Tracked {
+    /// What there is of `governor`, and of the process around it.
+    pub fn by(governor: &OwnerHandle) -> Tracked {
+        if is_installed() {
+            Tracked {
+                root: Some(Bytes(root_used())),
+                reserved: Bytes(0),
+            }
+        } else {
+            Tracked {
+                root: None,
+                reserved: Bytes(governor.used()),
+            }
+        }
+    }
 }
 
 /// Reads all of it. Made once per governor; cheap enough to be asked many times a second.

@@ -21,6 +21,8 @@ pub(super) struct Group {
     pub(super) late: u32,
     /// Workers that it may have before others.
     pub(super) reserved: u32,
+    /// When it began to claim one last, counted in claims of all groups.
+    pub(super) claimed: u64,
     pub(super) quota: Option<Quota>,
     /// Its cap does not hold it back for now.
     pub(super) excused: bool,
@@ -41,6 +43,7 @@ impl Group {
             since: 0,
             late: 0,
             reserved: 0,
+            claimed: 0,
             quota: None,
             excused: false,
             throttled: Nanos::ZERO,

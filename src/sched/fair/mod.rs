@@ -96,6 +96,7 @@ pub struct Fair {
     dry: IndexedHeap,
     /// Groups that have a reservation.
     reserving: Vec<Slot>,
+    claims_made: u64,
     /// The highest vruntime ever picked, reserved slices aside: where a new group starts.
     horizon: u64,
     /// The highest vruntime ever reached: where a group starts that finds nobody with work. An empty system
@@ -118,6 +119,7 @@ impl Fair {
             absent: Vec::with_capacity(workers),
             dry: IndexedHeap::default(),
             reserving: Vec::new(),
+            claims_made: 0,
             horizon: 0,
             top: 0,
         }
@@ -233,6 +235,7 @@ impl Fair {
             self.working += 1;
             self.working_weight += self.group(slot).weight.get();
         }
+        self.claim(slot);
         self.requeue(slot);
     }
 
@@ -322,6 +325,7 @@ impl Fair {
         group.late -= u32::from(late == Some(Late::Computing));
         self.charge(slot, Nanos(price), reserved);
         if self.queue.contains(slot.0) {
+            self.claim(slot);
             self.requeue(slot);
         } else if self.group(slot).running == 0 {
             self.absent.retain(|&s| s != slot);

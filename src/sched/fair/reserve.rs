@@ -59,6 +59,14 @@ impl Fair {
         missing.sum::<usize>().min(self.claimable())
     }
 
+    /// The group may want more workers from now on.
+    pub(super) fn claim(&mut self, slot: Slot) {
+        if self.group(slot).reserved > 0 {
+            self.claims_made += 1;
+            self.groups[slot.0 as usize].claimed = self.claims_made;
+        }
+    }
+
     /// Workers that will choose in a moment: those that serve nobody, and those that were asked to give way.
     fn coming(&self) -> usize {
         // Whoever is stuck in a late poll comes when it can.
@@ -88,7 +96,9 @@ impl Fair {
         group.running < group.reserved && self.claimable() > 0
     }
 
-    /// The queued group that is first to be given what it reserved.
+    /// The queued group that is first to be given what it reserved: the one that began to claim last. It is mostly
+    /// the one whose slice just ended on the worker that asks, which goes on with it. For each of the others a worker
+    /// was asked to give way, and comes.
     pub(super) fn claimant(&self) -> Option<Slot> {
         self.claimant_where(|_| true)
     }
@@ -103,7 +113,7 @@ impl Fair {
             group.running < group.reserved && self.queue.contains(slot.0) && wanted(*slot)
         };
         let claimants = self.reserving.iter().copied().filter(claims);
-        claimants.min_by_key(|&slot| (self.group(slot).rank(), slot))
+        claimants.max_by_key(|&slot| (self.group(slot).claimed, slot))
     }
 
     /// How far reserved time may move a group: half its ideal share of a period beyond what the weights have

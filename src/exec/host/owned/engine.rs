@@ -2,17 +2,18 @@
 //!
 //! Mechanism; any thread. Raw tokio tasks, I/O and timers live on a current-thread runtime whose core is driven
 //! by one thread at a time: a worker that sleeps, a worker at the end of its quantum, or, while every worker is
-//! in a long poll, a [stand-in](StandIn).
+//! in a long poll, a [lookout](Lookout).
 
 use super::affinity;
 use super::driver::Driver;
-use super::standin::StandIn;
+use super::lookout::Lookout;
 use crate::exec::core::Core;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
@@ -26,7 +27,9 @@ pub(super) struct Engine {
     handle: Handle,
     core: Arc<Core>,
     driver: Driver,
-    standin: StandIn,
+    lookout: Lookout,
+    /// Workers that have not left for good. Threads that stand in for some are not counted.
+    crew: AtomicUsize,
     /// Threads that drive or work.
     present: watch::Sender<usize>,
 }
@@ -57,9 +60,10 @@ impl Engine {
         Ok(Engine {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
-            core,
             driver: Driver::new(),
-            standin: StandIn::new(),
+            lookout: Lookout::new(),
+            crew: AtomicUsize::new(core.workers()),
+            core,
             present: watch::Sender::new(0),
         })
     }
@@ -68,8 +72,8 @@ impl Engine {
         &self.handle
     }
 
-    pub(super) fn standin(&self) -> &StandIn {
-        &self.standin
+    pub(super) fn lookout(&self) -> &Lookout {
+        &self.lookout
     }
 
     pub(super) fn driver(&self) -> &Driver {
@@ -129,20 +133,20 @@ impl Engine {
     /// The watchdog's regular look. `stuck`: no worker comes to drive in a moment. True if that was so.
     pub(super) fn watch(self: &Arc<Self>, stuck: bool) -> bool {
         if stuck && !self.driver.is_held() && !self.hand_over() {
-            self.standin.call(self);
+            self.lookout.call(self);
         }
         stuck
     }
 
-    /// A worker can look after I/O itself from now on: sends the stand-in away.
+    /// A worker can look after I/O itself from now on: sends the lookout away.
     pub(super) fn relieve(&self) {
-        self.standin.relieve();
+        self.lookout.relieve();
     }
 
     /// A worker's thread leaves for good: somebody else must have the driver, or nobody needs it any more.
     pub(super) fn leave(&self) {
-        if self.core.is_unmanned() {
-            self.standin.dismiss();
+        if self.crew.fetch_sub(1, SeqCst) == 1 {
+            self.lookout.dismiss();
         } else {
             self.hand_over();
         }
@@ -153,7 +157,7 @@ impl Engine {
         let mut future = pin!(future);
         let mut roll = self.roll();
         let output = {
-            let mut deserted = pin!(roll.wait_for(|&present| present == 0));
+            let mut deserted = pin!(roll.wait_for(|&present| has_left(&self.core, present)));
             let until = poll_fn(|cx| match future.as_mut().poll(cx) {
                 Poll::Ready(output) => Poll::Ready(Some(output)),
                 Poll::Pending => deserted.as_mut().poll(cx).map(|_| None),
@@ -166,6 +170,11 @@ impl Engine {
             (None, None) => self.handle.block_on(future),
         }
     }
+}
+
+/// Whether so many threads are those that were parked for good inside a poll, and no others.
+pub(super) fn has_left(core: &Core, present: usize) -> bool {
+    present <= core.lost.load(SeqCst)
 }
 
 impl Drop for Engine {

@@ -8,13 +8,13 @@ mod affinity;
 mod crewman;
 mod driver;
 mod engine;
-mod standin;
+mod lookout;
 
 use crate::exec::core::Core;
 use crate::exec::join::Cause;
 use crate::exec::worker::Worker;
 use crewman::Crewman;
-use engine::Engine;
+use engine::{Engine, has_left};
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -25,7 +25,9 @@ use tokio::sync::watch;
 
 /// The workers' threads, to be waited for.
 pub(super) struct Crew {
+    core: Arc<Core>,
     roll: watch::Receiver<usize>,
+    /// In the order of the workers.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -49,6 +51,7 @@ pub(super) fn start(
     let weak = Arc::downgrade(&engine);
     let (mut crew, handle) = (
         Crew {
+            core: core.clone(),
             roll: engine.roll(),
             threads: Vec::with_capacity(workers.len()),
         },
@@ -89,13 +92,20 @@ pub(super) fn start(
 }
 
 impl Crew {
-    /// Waits until all threads are gone. So is the runtime then, unless somebody is in `block_on`.
+    /// Waits until all threads are gone, but for those that were parked for good. So is the runtime then, unless
+    /// one was, or somebody is in `block_on`.
     pub(super) async fn gone(&mut self) {
         // An error would mean that nobody is left who could be counted.
-        let _ = self.roll.wait_for(|&present| present == 0).await;
-        for thread in self.threads.drain(..) {
-            // It has counted itself out, so it ends now. Panics were caught inside.
-            let _ = thread.join();
+        let core = &self.core;
+        let _ = self.roll.wait_for(|&present| has_left(core, present)).await;
+        for (index, thread) in self.threads.drain(..).enumerate() {
+            let lost = core
+                .seat(index)
+                .is_some_and(|seat| seat.lost_in.get().is_some());
+            if !lost {
+                // It has counted itself out, so it ends now. Panics were caught inside.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The stand-in: a thread that looks after I/O and timers while every worker is in a long poll.
+//! The lookout: a thread that looks after I/O and timers while every worker is in a long poll.
 //!
 //! Mechanism; a thread of its own, started when it is first needed and parked in between. Called by the watchdog;
 //! sent away by the first worker that can do it itself: what is woken on its thread has to cross to a worker's,
@@ -7,7 +7,7 @@
 //! that comes early.
 
 use super::engine::Engine;
-use crate::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use tokio::sync::Notify;
@@ -39,15 +39,18 @@ impl Order {
 }
 
 #[derive(Debug)]
-pub(super) struct StandIn {
+pub(super) struct Lookout {
+    /// Whether its thread was started. It may take a while until it runs and says who it is.
+    started: AtomicBool,
     thread: OnceLock<Thread>,
     order: Order,
     relief: Notify,
 }
 
-impl StandIn {
-    pub(super) fn new() -> StandIn {
-        StandIn {
+impl Lookout {
+    pub(super) fn new() -> Lookout {
+        Lookout {
+            started: AtomicBool::new(false),
             thread: OnceLock::new(),
             order: Order::new(),
             relief: Notify::new(),
@@ -59,20 +62,23 @@ impl StandIn {
         if !self.order.change(AWAY, CALLED) {
             return;
         }
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
+        if self.started.swap(true, SeqCst) {
+            if let Some(thread) = self.thread.get() {
+                thread.unpark();
+            }
             return;
         }
         let (engine, present) = (engine.clone(), engine.enlist());
         let run = move || {
             // Before it looks at its orders: who gives one then looks whether there is a thread to be woken.
-            let _ = engine.standin().thread.set(thread::current());
+            let _ = engine.lookout().thread.set(thread::current());
             serve(&engine);
             drop(engine);
             drop(present);
         };
         let started = thread::Builder::new().name("quotient-io".into()).spawn(run);
         if started.is_err() {
+            self.started.store(false, SeqCst);
             self.order.change(CALLED, AWAY);
         }
     }
@@ -95,15 +101,15 @@ impl StandIn {
 }
 
 fn serve(engine: &Engine) {
-    let standin = engine.standin();
+    let lookout = engine.lookout();
     loop {
-        match standin.order.get() {
+        match lookout.order.get() {
             DISMISSED => return,
             CALLED => {
                 // Relief that came meanwhile is kept: this ends at once then. If a worker has the driver after all,
                 // there is nothing to do until the next call.
-                if engine.drive(standin.relief.notified()).is_none() {
-                    standin.order.change(CALLED, AWAY);
+                if engine.drive(lookout.relief.notified()).is_none() {
+                    lookout.order.change(CALLED, AWAY);
                 }
                 // Whoever could not have the driver because of this thread may be asleep by now.
                 engine.hand_over();
