@@ -101,7 +101,7 @@
 //! | worker time | shared by `cpu_core_limit` among groups that have work, and by the age of queries inside a group; measured per poll, decided whenever a worker becomes free. `max_cpu_cores` is a cap that binds even when workers are idle, `exclusive_cpu_cores` and `type` = `short_query` reserve workers; without them an idle worker takes whatever there is |
 //! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio; one longer than 5 ms is charged while it goes on, put down with the place where its task was spawned, and spare threads serve the other groups meanwhile |
-//! | one query | cut, cooled down or moved to another group when it uses more CPU time, rows or elapsed time than its group allows, at the end of the poll that crossed the limit |
+//! | one query | cut, cooled down or moved to another group when it uses more CPU time, scanned rows, memory or elapsed time than its group allows, at the end of the poll that crossed the limit |
 //! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory) |
 //! | spilling, IO | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
@@ -221,7 +221,11 @@ pub use catalog::{CatalogMode, QueryType, store::CatalogStore};
 #[doc(inline)]
 pub use classify::Attributes;
 #[doc(inline)]
+pub use exec::hooks::TaskMeta;
+#[doc(inline)]
 pub use exec::join::{AbortHandle, JoinError, JoinHandle};
+#[doc(inline)]
+pub use exec::set::JoinSet;
 #[doc(inline)]
 pub use exec::stats::LongPoll;
 #[doc(inline)]
@@ -259,13 +263,42 @@ pub mod memory {
 }
 
 /// The drop-in for `tokio::task`.
+///
+/// There is no `spawn_local`: tasks move between workers, so what must stay on one thread is refused by the
+/// compiler.
+///
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// quotient::spawn(async move {
+///     quotient::task::yield_now().await;
+///     drop(shared);
+/// });
+/// ```
+///
+/// ```compile_fail,E0277
+/// quotient::spawn(async { std::rc::Rc::new(1) });
+/// ```
+///
+/// ```compile_fail,E0425
+/// quotient::task::spawn_local(async {});
+/// ```
 pub mod task {
     #[doc(inline)]
-    pub use crate::exec::task::{Id, checkpoint, id, try_id, yield_now};
+    pub use crate::exec::abort_on_drop::{AbortOnDrop, AbortOnDropHandle};
+    #[doc(inline)]
+    pub use crate::exec::join::{AbortHandle, JoinError, JoinHandle};
+    #[doc(inline)]
+    pub use crate::exec::set::JoinSet;
+    #[doc(inline)]
+    pub use crate::exec::task::checkpoint;
+    #[doc(inline)]
+    pub use crate::exec::task::{Id, id, try_id, yield_now};
+    #[doc(no_inline)]
+    pub use crate::exec::task::{consume_budget, coop, unconstrained};
     #[doc(inline)]
     pub use crate::exec::worker::block_in_place;
     #[doc(inline)]
-    pub use crate::governor::spawn;
+    pub use crate::governor::{SetBuilder, TaskBuilder as Builder, spawn, spawn_blocking};
     #[doc(inline)]
     pub use crate::query::{Current, current};
 }

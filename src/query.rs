@@ -6,17 +6,21 @@
 //! forget: cancel, panic, abort and drop all end in dropping.
 
 mod current;
+mod late;
 pub(crate) mod memory;
 mod runaway;
+
+pub(crate) use late::LateQuery;
 
 pub use current::{Current, current, record_scan_bytes, record_scan_rows};
 pub use runaway::Runaway;
 
 use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
+use crate::event;
 use crate::exec::account::Account;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
-use crate::exec::task::{self, Lease};
+use crate::exec::task::{self, Lease, Origin};
 use crate::mem::{MemoryScope, Shortfall};
 use crate::sched::breaker::BigQueryKind;
 use crate::unit::{GroupId, QueryId};
@@ -250,11 +254,16 @@ impl Query {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let place = Location::caller();
-        async move {
-            let lease = Some(self.lease());
-            task::spawn_at(place, &self.core.account, lease, future).await
-        }
+        let origin = Origin::here();
+        async move { self.spawn_as(origin, future).await }
+    }
+
+    pub(crate) fn spawn_as<F>(&self, origin: Origin, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        task::spawn_as(origin, &self.core.account, Some(self.lease()), future)
     }
 
     /// What it has used so far.
@@ -277,10 +286,20 @@ impl Query {
     /// Ends all its tasks: waiting ones at once, running ones at the end of their poll, later ones before
     /// they begin. Their handles yield [`KillReason::Killed`]. False if it had been killed before.
     pub fn kill(&self, why: &str) -> bool {
-        self.kill_for(KillReason::Killed {
+        self.kill_by(why, "Query::kill")
+    }
+
+    pub(crate) fn kill_by(&self, why: &str, by: &str) -> bool {
+        let reason = KillReason::Killed {
             why: why.into(),
-            by: "Query::kill".into(),
-        })
+            by: by.into(),
+        };
+        let text = reason.to_string();
+        let first = self.kill_for(reason);
+        if first {
+            event::kill(self.group(), self.id(), &text);
+        }
+        first
     }
 
     pub(crate) fn kill_for(&self, reason: KillReason) -> bool {
@@ -331,28 +350,8 @@ impl Query {
         WeakQuery(Arc::downgrade(&self.core))
     }
 
-    fn lease(&self) -> Lease {
-        self.core.clone()
-    }
-}
-
-/// The query of a task that is spawned before it is admitted.
-pub(crate) struct LateQuery(Arc<OnceLock<Query>>);
-
-impl LateQuery {
-    pub(crate) fn new() -> LateQuery {
-        LateQuery(Arc::default())
-    }
-
-    /// What the task and those that it spawns hold: nothing, until the query is there.
     pub(crate) fn lease(&self) -> Lease {
-        self.0.clone()
-    }
-
-    /// From here on the task belongs to the query.
-    pub(crate) fn admitted(&self, query: Query) {
-        // It is admitted once, so this cannot fail; if it did, the query would end here.
-        let _ = self.0.set(query);
+        self.core.clone()
     }
 }
 

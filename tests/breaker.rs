@@ -577,3 +577,22 @@ async fn a_thousand_events_are_remembered_the_last_ones() {
         "the newest first"
     );
 }
+
+/// Deadlines need timers. Where the runtime has none, a thread keeps the time.
+#[test]
+fn elapsed_time_is_limited_on_a_runtime_without_timers_too() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let _watch = live::watched("elapsed time without timers");
+    runtime.block_on(async {
+        let built = Governor::builder()
+            .init_sql("CREATE RESOURCE GROUP bi WITH ('big_query_elapsed_second_limit'='0.05')");
+        let governor = built.build().unwrap();
+        let query = governor.admit(&named("bi")).await.unwrap();
+        let handle = query.spawn(std::future::pending::<()>());
+        let (kind, used, limit, _) = big_query(&handle.await.unwrap_err());
+        assert_eq!((kind, limit), (BigQueryKind::Elapsed, 50 * MS));
+        assert!(used > limit);
+    });
+}

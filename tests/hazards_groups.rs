@@ -140,3 +140,43 @@ fn a_group_may_be_altered_and_dropped_under_its_tasks() {
         });
     }
 }
+
+/// Nothing lends the light group the heavy one's weight; but its share is enough to let go in the end.
+#[test]
+fn a_lock_held_by_a_light_group_comes_back_beside_a_busy_heavy_one() {
+    const SQL: &str = "CREATE RESOURCE GROUP heavy WITH ('cpu_core_limit'='100');
+                       CREATE RESOURCE GROUP light WITH ('cpu_core_limit'='1');";
+    let _watched = watched("priority inversion");
+    for runtime in grounds(1) {
+        let governor = governor(&runtime, 1, SQL);
+        let stop = Arc::new(AtomicBool::new(false));
+        let lock = Arc::new(tokio::sync::Mutex::new(0));
+        let (held, is_held) = oneshot::channel();
+        let (theirs, ours) = (lock.clone(), lock.clone());
+        let light = governor.spawn_in("light", async move {
+            let mut guard = theirs.lock().await;
+            held.send(()).unwrap();
+            // Work that takes several turns while the lock is held.
+            for _ in 0..20 {
+                live::compute(Duration::from_micros(50));
+                quotient::task::yield_now().await;
+            }
+            *guard += 1;
+        });
+        runtime.block_on(is_held).unwrap();
+        for _ in 0..4 {
+            let stop = stop.clone();
+            let busy = async move {
+                while !stop.load(Ordering::SeqCst) {
+                    live::compute(Duration::from_micros(50));
+                    quotient::task::yield_now().await;
+                }
+            };
+            drop(governor.spawn_in("heavy", busy));
+        }
+        let heavy = governor.spawn_in("heavy", async move { *ours.lock().await });
+        assert_eq!(runtime.block_on(heavy.unwrap()).unwrap(), 1);
+        runtime.block_on(light.unwrap()).unwrap();
+        stop.store(true, Ordering::SeqCst);
+    }
+}

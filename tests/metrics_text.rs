@@ -45,6 +45,8 @@ fn bi() -> GroupRow {
             cpu_drop: Nanos(16_000),
             polls: 42,
             long_polls: 1,
+            cpu_blocking: Nanos::ZERO,
+            blocking: 0,
             tasks_total: 9,
             tasks_running: 1,
             tasks_queued: 2,
@@ -60,7 +62,6 @@ fn bi() -> GroupRow {
             share: 0.625,
             entitled: 2.0 / 3.0,
         },
-        cpu_blocking: None,
         memory: GroupMemory {
             used: Some(70_000),
             peak: Some(90_000),
@@ -285,10 +286,8 @@ fn an_empty_governor_has_no_group_series_and_a_valid_page() {
 #[test]
 fn a_draining_group_is_added_to_the_new_one_of_its_name() {
     let mut snapshot = small();
-    let blocking = GroupRow {
-        cpu_blocking: Some(Nanos::from_secs(2)),
-        ..bi()
-    };
+    let mut blocking = bi();
+    blocking.usage.cpu_blocking = Nanos::from_secs(2);
     snapshot.groups.push(blocking);
     let samples = read(&render(&snapshot));
     let of = |name: &str, labels: &[(&str, &str)]| {

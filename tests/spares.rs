@@ -349,6 +349,7 @@ fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
         memory: quotient::mem::OwnerHandle::open_governor(),
         shortage: |_, _| Arc::new(std::fmt::Error),
         park: None,
+        hooks: None,
     });
     core.stand_in_on(runtime.handle());
     let shut: quotient::exec::join::Cause = Arc::new(std::fmt::Error);

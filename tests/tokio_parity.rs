@@ -8,6 +8,8 @@
 #![allow(clippy::duplicate_mod, reason = "the point of this test")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
+#[path = "tokio_parity/bounds.rs"]
+mod bounds;
 mod live;
 #[path = "tokio_parity/scene.rs"]
 mod scene;
@@ -22,14 +24,19 @@ use tokio::runtime::Runtime;
 mod on_tokio {
     pub mod side {
         pub use tokio::spawn;
-        pub use tokio::task::{AbortHandle, Id, JoinError, JoinHandle, id, try_id, yield_now};
+        pub use tokio::task::{AbortHandle, Id, JoinError, JoinHandle, JoinSet};
+        pub use tokio::task::{consume_budget, id, spawn_blocking, try_id, yield_now};
+        pub use tokio_util::task::{AbortOnDrop, AbortOnDropHandle};
     }
     pub mod aborting;
+    pub mod blocking;
     pub mod errors;
+    pub mod guards;
     pub mod handles;
     pub mod inside;
     pub mod outcome;
     pub mod panics;
+    pub mod sets;
     pub mod spawning;
 }
 
@@ -37,15 +44,19 @@ mod on_tokio {
 mod on_quotient {
     pub mod side {
         pub use quotient::spawn;
-        pub use quotient::task::{Id, id, try_id, yield_now};
-        pub use quotient::{AbortHandle, JoinError, JoinHandle};
+        pub use quotient::task::{AbortHandle, Id, JoinError, JoinHandle, JoinSet};
+        pub use quotient::task::{AbortOnDrop, AbortOnDropHandle};
+        pub use quotient::task::{consume_budget, id, spawn_blocking, try_id, yield_now};
     }
     pub mod aborting;
+    pub mod blocking;
     pub mod errors;
+    pub mod guards;
     pub mod handles;
     pub mod inside;
     pub mod outcome;
     pub mod panics;
+    pub mod sets;
     pub mod spawning;
 }
 
@@ -210,6 +221,38 @@ same_as_tokio! {
         in_the_wake_of_the_join_waker,
         of_many_tasks_at_once,
     }
+    sets::{
+        are_joined_in_the_order_in_which_members_end,
+        without_members_have_nothing,
+        can_be_asked_without_waiting,
+        tell_which_member_it_was,
+        abort_their_members_when_they_are_dropped,
+        abort_their_members_and_keep_them,
+        wait_for_the_last_one_when_they_shut_down,
+        let_their_members_go,
+        join_all_of_them,
+        pass_a_panic_on_when_all_are_joined,
+        mix_tasks_and_closures,
+        lose_nothing_when_the_wait_is_given_up,
+        wake_the_last_waker_only,
+        give_way_when_the_budget_is_spent,
+        swallow_what_the_drop_of_an_output_panics_with,
+        end_once_for_all,
+    }
+    blocking::{
+        closures_run_on_another_thread,
+        a_panic_is_delivered,
+        an_abort_of_a_running_closure_does_nothing,
+        a_closure_goes_on_when_its_handle_is_dropped,
+        a_closure_has_an_id,
+        a_closure_may_spawn_and_wait,
+        what_a_closure_holds_is_dropped_there,
+    }
+    guards::{
+        end_their_task,
+        can_be_awaited,
+        let_go_of_their_task,
+    }
     inside::{
         task_locals_are_not_inherited,
         a_timeout_fires_and_does_not,
@@ -227,5 +270,6 @@ same_as_tokio! {
         unconstrained_and_consume_budget_work,
         the_runtime_is_the_current_one,
         block_on_inside_a_task_panics,
+        spawn_local_inside_a_task_panics,
     }
 }

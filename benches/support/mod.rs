@@ -12,6 +12,7 @@ pub(crate) mod echo;
 pub(crate) mod jobs;
 pub(crate) mod measure;
 pub(crate) mod options;
+pub(crate) mod saved;
 pub(crate) mod shapes;
 pub(crate) mod shares;
 pub(crate) mod side;

@@ -17,6 +17,8 @@ pub(crate) struct Options {
     pub(crate) owned: bool,
     /// Let the operating system place the workers.
     pub(crate) unpinned: bool,
+    /// Keep the figures for the report.
+    pub(crate) save: bool,
 }
 
 const USAGE: &str = "\
@@ -25,6 +27,7 @@ flags: --quick          a sixth of the time
        --workers N      workers of each runtime (default: available parallelism)
        --owned          the governor is on threads of its own
        --unpinned       do not pin the workers to CPUs
+       --save           keep the figures for `cargo bench --bench report`
        --aa             tokio against tokio: the error of the measurement itself";
 
 impl Options {
@@ -37,6 +40,7 @@ impl Options {
             same: false,
             owned: false,
             unpinned: false,
+            save: false,
         };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
@@ -46,6 +50,7 @@ impl Options {
                 "--aa" => options.same = true,
                 "--owned" => options.owned = true,
                 "--unpinned" => options.unpinned = true,
+                "--save" => options.save = true,
                 "--only" => options.only.extend(args.next()),
                 "--workers" => match args.next().and_then(|n| n.parse().ok()) {
                     Some(n) if n > 0 => options.workers = n,

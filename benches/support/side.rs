@@ -4,6 +4,7 @@
 //! Dispatch is static, so that each side is compiled as a user's program would be. Both runtimes live in the
 //! process at once; the one that is not measured sleeps.
 
+use async_executor::StaticExecutor;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::future::Future;
 use std::sync::Arc;
@@ -247,5 +248,72 @@ impl<const OWNED: bool> Side for Governed<OWNED> {
 
     fn dump(&self) -> String {
         self.governor.dump() + &self.governor.render_metrics()
+    }
+}
+
+/// async-executor, driven by one task of a tokio runtime per worker: where a program would put it that needs tokio's
+/// sockets and timers. It has no groups either.
+#[derive(Clone)]
+pub(crate) struct Other {
+    handle: Handle,
+}
+
+static OTHER: StaticExecutor = StaticExecutor::new();
+
+impl Other {
+    /// Drives the executor for as long as the runtime lives.
+    pub(crate) fn on(runtime: &Runtime) -> Other {
+        for _ in 0..runtime.metrics().num_workers() {
+            runtime.spawn(OTHER.run(std::future::pending::<()>()));
+        }
+        Other {
+            handle: runtime.handle().clone(),
+        }
+    }
+}
+
+impl Side for Other {
+    type Join = async_executor::Task<()>;
+
+    const NAME: &'static str = "async-executor";
+
+    #[inline]
+    fn remote<F>(&self, _group: usize, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        OTHER.spawn(future).detach();
+    }
+
+    #[inline]
+    fn remote_join<F>(&self, _group: usize, future: F) -> Self::Join
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        OTHER.spawn(future)
+    }
+
+    #[inline]
+    fn child<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        OTHER.spawn(future).detach();
+    }
+
+    async fn joined(join: Self::Join) {
+        join.await;
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        super::shapes::SelfWake::default()
+    }
+
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    fn dump(&self) -> String {
+        format!("async-executor: {OTHER:?}\n")
     }
 }

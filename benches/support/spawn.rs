@@ -4,7 +4,8 @@
 
 use super::measure::{self, Cost, cost, load};
 use super::options::Options;
-use super::side::{Attached, Owned, Plain, Side, runtime};
+use super::saved::{self, Row};
+use super::side::{Attached, Other, Owned, Plain, Side, runtime};
 use super::watchdog::Watchdog;
 use super::{echo, shapes};
 use std::time::{Duration, Instant};
@@ -45,9 +46,9 @@ struct Shape<A, B> {
 }
 
 fn all<A: Side, B: Side>(allocator: Allocator) -> Vec<Shape<A, B>> {
-    let spawn = match allocator {
-        Allocator::System => 1.0,
-        Allocator::Mimalloc => 1.1,
+    let (spawn, chained) = match allocator {
+        Allocator::System => (0.8, 0.7),
+        Allocator::Mimalloc => (1.0, 0.9),
     };
     macro_rules! shape {
         ($name:literal, $target:expr, $($path:ident)::+) => {
@@ -58,12 +59,12 @@ fn all<A: Side, B: Side>(allocator: Allocator) -> Vec<Shape<A, B>> {
         shape!("spawn_remote", spawn, shapes::spawn_remote),
         shape!("spawn_join", spawn, shapes::spawn_join),
         shape!("spawn_local", spawn, shapes::spawn_local),
-        shape!("chained_spawn", 0.9, shapes::chained_spawn),
-        shape!("yield_self", 0.85, shapes::yield_self),
-        shape!("yield_own", 0.85, shapes::yield_own),
-        shape!("yield_tokio", 1.15, shapes::yield_tokio),
-        shape!("ping_pong", 1.2, shapes::ping_pong),
-        shape!("echo", 1.05, echo::echo),
+        shape!("chained_spawn", chained, shapes::chained_spawn),
+        shape!("yield_self", 0.8, shapes::yield_self),
+        shape!("yield_own", 0.8, shapes::yield_own),
+        shape!("yield_tokio", 1.0, shapes::yield_tokio),
+        shape!("ping_pong", 1.0, shapes::ping_pong),
+        shape!("echo", 1.03, echo::echo),
         shape!("echo_one", 1.15, echo::echo_one),
     ]
 }
@@ -71,25 +72,38 @@ fn all<A: Side, B: Side>(allocator: Allocator) -> Vec<Shape<A, B>> {
 /// The whole benchmark.
 pub(crate) fn main(allocator: Allocator) {
     let options = Options::from_args();
+    let mut rows = Vec::new();
     let build = || runtime(options.workers, !options.unpinned);
     let (first, second) = (build(), build());
     let plain = Plain::on(&first);
     if options.same {
-        compare(&options, allocator, &plain, &Plain::on(&second));
+        compare(&options, allocator, &plain, &Plain::on(&second), &mut rows);
     } else if options.owned {
         let owned = Owned::with(options.workers, !options.unpinned, &[1; GROUPS[1]]);
-        compare(&options, allocator, &plain, &owned);
+        compare(&options, allocator, &plain, &owned, &mut rows);
         owned.end();
     } else {
         let governed = Attached::on(&second, &[1; GROUPS[1]]);
-        compare(&options, allocator, &plain, &governed);
+        compare(&options, allocator, &plain, &governed, &mut rows);
+        println!();
+        let other = Other::on(&second);
+        compare(&options, allocator, &plain, &other, &mut rows);
+    }
+    if options.save {
+        saved::write(allocator, &options, &rows);
     }
     for runtime in [first, second] {
         runtime.shutdown_timeout(Duration::from_secs(5));
     }
 }
 
-fn compare<A: Side, B: Side>(options: &Options, allocator: Allocator, a: &A, b: &B) {
+fn compare<A: Side, B: Side>(
+    options: &Options,
+    allocator: Allocator,
+    a: &A,
+    b: &B,
+    rows: &mut Vec<Row>,
+) {
     println!(
         "{} beside {}: {} workers each, {}, allocator {allocator:?}, {}",
         B::NAME,
@@ -118,7 +132,7 @@ fn compare<A: Side, B: Side>(options: &Options, allocator: Allocator, a: &A, b: 
     for shape in all::<A, B>(allocator) {
         if options.wants(shape.name) {
             let cells = run(options, &watchdog, &shape, a, b);
-            print(options, &shape, &cells);
+            print(options, &shape, &cells, rows);
         }
     }
     println!("\n{}", load());
@@ -165,9 +179,23 @@ fn run<A: Side, B: Side>(
     cells
 }
 
-fn print<A, B>(options: &Options, shape: &Shape<A, B>, cells: &[Cell; GROUPS.len()]) {
+fn print<A: Side, B: Side>(
+    options: &Options,
+    shape: &Shape<A, B>,
+    cells: &[Cell; GROUPS.len()],
+    rows: &mut Vec<Row>,
+) {
     for (cell, groups) in cells.iter().zip(GROUPS) {
         let cpu = measure::ratios(&cell.a, &cell.b, |c| c.cpu);
+        rows.push(Row {
+            side: B::NAME.into(),
+            shape: shape.name.into(),
+            groups,
+            tokio: measure::median(&cell.a, |c| c.cpu),
+            cpu: measure::median(&cell.b, |c| c.cpu),
+            ratio: cpu,
+            target: shape.target,
+        });
         println!(
             "{:<13} {groups:>6} {:>5} | {:>10.0} {:>8.0} | {:>13.0} {:>8.0} | {:<20} | {:<20} | {}",
             shape.name,
@@ -178,7 +206,7 @@ fn print<A, B>(options: &Options, shape: &Shape<A, B>, cells: &[Cell; GROUPS.len
             measure::median(&cell.b, |c| c.cpu),
             measure::ratios(&cell.a, &cell.b, |c| c.wall).to_string(),
             cpu.to_string(),
-            verdict(options, cpu.median, shape.target),
+            verdict::<B>(options, cpu.median, shape.target),
         );
     }
     let [one, eight] = cells;
@@ -190,16 +218,18 @@ fn print<A, B>(options: &Options, shape: &Shape<A, B>, cells: &[Cell; GROUPS.len
         if options.same {
             String::new()
         } else {
-            verdict(options, spread.median, SPREAD_TARGET)
+            verdict::<B>(options, spread.median, SPREAD_TARGET)
         }
     );
 }
 
-/// `≤ target ok`, or MISSED; of tokio against tokio, whether the ratio is 1.
-fn verdict(options: &Options, measured: f64, target: f64) -> String {
+/// `≤ target ok`, or MISSED; of tokio against tokio, whether the ratio is 1. Only our own have targets.
+fn verdict<B: Side>(options: &Options, measured: f64, target: f64) -> String {
     if options.same {
         let off = (measured - 1.0).abs() > SAME_WITHIN;
         format!("1 ± {SAME_WITHIN} {}", if off { "OFF" } else { "ok" })
+    } else if B::NAME == Other::NAME {
+        String::new()
     } else {
         let missed = measured > target;
         format!("≤ {target:<4} {}", if missed { "MISSED" } else { "ok" })

@@ -1,7 +1,7 @@
 //! A tenant that tries to take all memory, beside one that looks up orders.
 //!
 //! No HTTP here: its queries run on both hosts as the service's do, and what matters is memory. The hoarder's queries
-//! fill blocks of 64 KiB until each has 64 MiB, several at once, over and over. On plain tokio they get it all. Under
+//! fill blocks of 64 KiB until each has 192 MiB, two at once, over and over. On plain tokio they get it all. Under
 //! Quotient the group has 96 MiB: whoever asks for more is ended, with the reason, and the neighbour does not notice.
 
 use crate::curves;
@@ -25,12 +25,14 @@ const GROUPS: &str = "
         WITH ('cpu_core_limit' = '1', 'mem_limit' = '96MiB')";
 pub(crate) const LIMIT: u64 = 96 << 20;
 /// What each of the hoarder's queries wants.
-const WANTED: usize = 64 << 20;
+const WANTED: usize = 192 << 20;
 const BLOCK: usize = 64 << 10;
 /// What small requests may have above the limit until the end of their polls.
 const GRACE: u64 = 8 << 20;
-/// Queries of each tenant at once, per worker.
+/// Queries of the neighbour at once, per worker.
 const CLIENTS: usize = 4;
+/// Queries of the hoarder at once.
+const HOARDERS: usize = 2;
 const SAMPLE: Duration = Duration::from_millis(10);
 
 /// What one window showed.
@@ -142,7 +144,7 @@ impl Stand {
         let neighbours: Vec<_> = (0..clients)
             .map(|number| tokio::spawn(self.neighbour(arm, number as u64, stop.clone())))
             .collect();
-        let hoarders: Vec<_> = (0..if beside { clients } else { 0 })
+        let hoarders: Vec<_> = (0..if beside { HOARDERS } else { 0 })
             .map(|_| tokio::spawn(self.hoard(arm, stop.clone(), filled.clone(), cut.clone())))
             .collect();
         let start = Instant::now();
@@ -220,7 +222,7 @@ impl Stand {
         async move {
             while !stop.load(Relaxed) {
                 match on(&governor, arm, "hoarder", fill(pace(arm), stop.clone())).await {
-                    Ok(_) => filled.fetch_add(1, Relaxed),
+                    Ok(blocks) => filled.fetch_add(u64::from(blocks == WANTED / BLOCK), Relaxed),
                     Err(Ended::AtItsLimit) => cut.fetch_add(1, Relaxed),
                     Err(Ended::Otherwise(why)) => return Err(why),
                 };
@@ -251,14 +253,15 @@ async fn on<T: Send + 'static>(
     }
 }
 
-/// Fills blocks, one at a time, until there are enough; what they add up to.
-async fn fill(pace: Pace, stop: Arc<AtomicBool>) -> u64 {
+/// Fills blocks, one at a time, until there are enough or it is over; how many there were.
+async fn fill(pace: Pace, stop: Arc<AtomicBool>) -> usize {
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     while blocks.len() * BLOCK < WANTED && !stop.load(Relaxed) {
         pace.step(|| blocks.push(vec![blocks.len() as u8 | 1; BLOCK]))
             .await;
     }
-    blocks.iter().map(|block| u64::from(block[BLOCK / 2])).sum()
+    // Read, so that they had to be there.
+    blocks.iter().filter(|block| block[BLOCK / 2] > 0).count()
 }
 
 /// Nobody's CPU time is compared here.

@@ -39,8 +39,10 @@ mod wire;
 use governed::Hosts;
 use host::{Arm, Meter};
 use progress::Progress;
+use quotient::alloc::GroupAlloc;
 use service::Service;
 use stage::{Stage, Stopped, Window};
+use std::alloc::System;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -52,8 +54,9 @@ use table::{ROWS, Table};
 use tokio::net::TcpListener;
 use wire::Command;
 
+/// Over the system's allocator, which gives large blocks back at once: the squeeze watches the resident size.
 #[global_allocator]
-static ALLOC: quotient::alloc::GroupAlloc = quotient::alloc::GroupAlloc::new();
+static ALLOC: GroupAlloc<System> = GroupAlloc::over(System);
 
 /// The argument that makes this program the clients.
 const AS_CLIENTS: &str = "--act-as-clients";
@@ -207,16 +210,16 @@ fn run(options: &Options) -> Result<bool, String> {
 /// The scenes, one after the other, on a runtime of their own.
 fn run_scenes(options: &Options) -> Result<bool, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
-    let length = options.window.max(Duration::from_secs(3));
+    let length = options.window.max(Duration::from_secs(3)) * 2;
     let picture = options.svg.with_extension("squeeze.svg");
     let memory = options.svg.with_extension("memory.svg");
     let mut all_hold = true;
     for number in &options.scenes {
         let scene = match number {
-            1 => runtime.block_on(overload::run(length)),
+            1 => runtime.block_on(overload::run(length / 4)),
             2 => runtime.block_on(squeeze::run(length, &picture)),
-            3 => runtime.block_on(runaway::run(length)),
-            _ => runtime.block_on(hoard::run(length, options.quick, &memory)),
+            3 => runtime.block_on(runaway::run(length / 2)),
+            _ => runtime.block_on(hoard::run(length / 2, options.quick, &memory)),
         }?;
         println!("scene {number}: {scene}");
         all_hold &= scene.holds();

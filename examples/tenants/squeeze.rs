@@ -22,10 +22,12 @@ const BLOCK: usize = 36 << 20;
 /// The threshold leaves room for so many blocks.
 const ROOM: u64 = 4;
 /// How long a query holds its memory: much longer than it takes to fill it, also on a busy machine.
-const HEAVY: Duration = Duration::from_millis(250);
+const HEAVY: Duration = Duration::from_millis(1_200);
 const LIGHT: Duration = Duration::from_millis(20);
+/// Between two arrivals: so many that all runners are taken while queries are heavy.
+const GAP: Duration = Duration::from_millis(100);
 /// How often the throttle looks; StarTree's default of a second, made short for a demonstration.
-const INTERVAL: Duration = Duration::from_millis(40);
+const INTERVAL: Duration = Duration::from_millis(100);
 const SAMPLE: Duration = Duration::from_millis(10);
 
 /// One moment of a run.
@@ -73,37 +75,34 @@ async fn squeeze(throttled: bool, threshold: u64, length: Duration) -> Result<Ve
         .memory_probe(move || probe.read().resident.unwrap_or_default().0)
         .build()
         .map_err(|error| error.to_string())?;
-    let clients: Vec<_> = (0..2 * RUNNERS)
-        .map(|number| {
-            let governor = governor.clone();
-            tokio::spawn(async move { ask(&governor, number, length).await })
-        })
-        .collect();
+    let asking = tokio::spawn(ask(governor.clone(), length));
     let samples = watch(&governor, length).await;
-    for client in clients {
-        client.await.map_err(|error| error.to_string())?;
-    }
+    asking.await.map_err(|error| error.to_string())?;
     governor.shutdown(Duration::from_secs(1)).await;
     Ok(samples)
 }
 
-/// A closed loop: light queries, heavy ones for a third of the time, light ones again.
-async fn ask(governor: &Governor, number: u64, length: Duration) {
+/// Arrivals at an even pace. Those that start in the first half of the time hold much memory.
+async fn ask(governor: Governor, length: Duration) {
     let begun = Instant::now();
     let anybody = Attributes::new();
+    let mut beat = interval(GAP);
+    let mut asked = Vec::new();
     while begun.elapsed() < length {
-        let part = begun.elapsed().as_secs_f64() / length.as_secs_f64();
-        let (size, length) = match part {
-            0.1..0.45 => (BLOCK, HEAVY),
-            _ => (1 << 10, LIGHT),
-        };
-        let query = governor.spawn(&anybody, async move {
-            // Not zero: zeroes would not be written.
-            let block = vec![number as u8 + 1; size];
-            sleep(length).await;
+        beat.tick().await;
+        asked.push(governor.spawn(&anybody, async move {
+            let (size, holds) = match begun.elapsed().div_duration_f64(length) {
+                0.05..0.5 => (BLOCK, HEAVY),
+                _ => (1 << 10, LIGHT),
+            };
+            // Not zeroes: they would not be written.
+            let block = vec![1_u8; size];
+            sleep(holds).await;
             block.len()
-        });
-        // Refused ones are asked again; there are none here, the wait is longer than the scene.
+        }));
+    }
+    for query in asked {
+        // Nothing is refused here: the wait may be longer than the scene.
         let _ = query.await;
     }
 }

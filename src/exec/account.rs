@@ -312,6 +312,15 @@ impl Account {
         cpu
     }
 
+    /// Charges CPU time that was spent outside of any poll.
+    pub(super) fn charge_blocking(&self, took: Nanos) {
+        self.home.counters.blocked(took);
+        let cpu = Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took);
+        if self.limits.are_near(cpu) {
+            self.check(cpu, took);
+        }
+    }
+
     #[cold]
     fn outlast(&self, held: Nanos, place: &'static Location<'static>) {
         let mut longest = self.longest.lock();

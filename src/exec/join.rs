@@ -10,7 +10,7 @@ use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// Why the executor ended a task: an error of the layer above, which gets it back by downcasting.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync + 'static>;
@@ -25,6 +25,8 @@ pub type Cause = Arc<dyn std::error::Error + Send + Sync + 'static>;
 /// still there for the next await.
 pub struct JoinHandle<T> {
     cell: Arc<Cell<Outcome<T>>>,
+    /// Takes the type away, which only whoever knows that `T` may change threads can do.
+    untyped: fn(Arc<Cell<Outcome<T>>>) -> Arc<Task>,
 }
 
 impl<T> UnwindSafe for JoinHandle<T> {}
@@ -33,7 +35,10 @@ impl<T> Unpin for JoinHandle<T> {}
 
 impl<T: Send + 'static> JoinHandle<T> {
     pub(super) fn new(cell: Arc<Cell<Outcome<T>>>) -> JoinHandle<T> {
-        JoinHandle { cell }
+        JoinHandle {
+            cell,
+            untyped: |cell| cell,
+        }
     }
 }
 
@@ -54,14 +59,18 @@ impl<T> JoinHandle<T> {
     pub fn id(&self) -> Id {
         self.cell.id()
     }
-}
 
-impl<T: Send + 'static> JoinHandle<T> {
     /// A remote control for the task that cannot await it.
+    #[must_use = "an abort handle does nothing unless `.abort` is called"]
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle {
-            cell: self.cell.clone(),
+            cell: (self.untyped)(self.cell.clone()),
         }
+    }
+
+    /// Has `waker` woken when the task has ended, which may be now.
+    pub(super) fn watch(&self, waker: Waker) {
+        self.cell.watch(waker);
     }
 }
 

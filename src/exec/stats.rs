@@ -37,6 +37,10 @@ pub struct GroupUsage {
     pub cpu_poll: Nanos,
     /// Worker time spent dropping futures.
     pub cpu_drop: Nanos,
+    /// CPU time of blocking closures, on the threads that ran them.
+    pub cpu_blocking: Nanos,
+    /// Blocking closures that run or wait for a thread.
+    pub blocking: u64,
     /// Polls.
     pub polls: u64,
     /// Polls longer than the governor's threshold.

@@ -99,7 +99,10 @@ impl Tally {
 pub(super) struct Counters {
     cpu_poll: AtomicU64,
     cpu_drop: AtomicU64,
+    cpu_blocking: AtomicU64,
     polls: AtomicU64,
+    /// Closures that wait for a thread of the blocking pool or run on one.
+    pub(super) blocking: AtomicU64,
     pub(super) spawned: AtomicU64,
     pub(super) finished: AtomicU64,
     long_polls: AtomicU64,
@@ -136,11 +139,18 @@ impl Counters {
         self.spawned.load(SeqCst).saturating_sub(finished)
     }
 
+    /// A blocking closure has used so much.
+    pub(super) fn blocked(&self, took: Nanos) {
+        self.cpu_blocking.fetch_add(took.0, Relaxed);
+    }
+
     /// The counters as values; the gauges are the caller's to fill in.
     pub(super) fn read(&self) -> GroupUsage {
         GroupUsage {
             cpu_poll: Nanos(self.cpu_poll.load(Relaxed)),
             cpu_drop: Nanos(self.cpu_drop.load(Relaxed)),
+            cpu_blocking: Nanos(self.cpu_blocking.load(Relaxed)),
+            blocking: self.blocking.load(Relaxed),
             polls: self.polls.load(Relaxed),
             long_polls: self.long_polls.load(Relaxed),
             tasks_total: self.spawned.load(Relaxed),

@@ -9,6 +9,7 @@ use crate::classify::Attributes;
 use crate::exec::account::Account;
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
+use crate::mem;
 use crate::query::{KillReason, LateQuery, Query};
 use crate::unit::QueryId;
 use std::future::Future;
@@ -115,6 +116,7 @@ impl Governor {
         attributes: &Attributes,
         ask: impl Fn(&Arc<Entry>) -> Result<T, AdmissionError>,
     ) -> Result<(Arc<Entry>, T), AdmissionError> {
+        let _ours = mem::enter_process();
         loop {
             let entry = self.route(attributes)?;
             let fingerprint = attributes.get_fingerprint();
@@ -225,6 +227,7 @@ impl Inner {
         permit: Permit,
         attributes: &Attributes,
     ) -> Query {
+        let _ours = mem::enter_process();
         let weak = Arc::downgrade(self);
         let query = Query::new(account, permit, move |id, outcome| {
             if let Some(inner) = weak.upgrade() {

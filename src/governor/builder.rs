@@ -11,6 +11,7 @@ use crate::catalog::{Catalog, CatalogMode, Machine};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::core::{Config, Core};
+use crate::exec::hooks::Hooks;
 use crate::exec::host;
 use crate::mem::{self, MemoryOverrun, OwnerHandle, pressure};
 use crate::query::KillReason;
@@ -54,6 +55,7 @@ pub struct Builder {
     clock: Clock,
     policy: sched::Config,
     record: bool,
+    pub(super) hooks: Hooks,
     settings: Settings,
     memory_probe: Option<MemoryProbe>,
     memory_collect: Collect,
@@ -76,6 +78,7 @@ impl Default for Builder {
             clock: Clock::tsc(),
             policy: sched::Config::default(),
             record: false,
+            hooks: Hooks::default(),
             settings: Settings::default(),
             memory_probe: None,
             memory_collect: Box::new(mem::collect),
@@ -303,13 +306,10 @@ impl Builder {
             memory_limit,
             threads,
         )?);
-        let owner = memory.clone();
-        let tracked = move || pressure::Tracked::by(&owner);
-        let pressure = Arc::new(pressure::Probe::new(memory_limit, tracked));
-        let probe = pressure.clone();
+        let pressure = Arc::new(pressure::Probe::of(memory.clone(), memory_limit));
         let memory_probe = self
             .memory_probe
-            .unwrap_or_else(|| Box::new(move || probe.read().used()));
+            .unwrap_or_else(|| throttle::probe(pressure.clone()));
         let variable = Duration::from_millis(settings.long_poll_threshold_ms);
         let long_poll = self.long_poll.unwrap_or(variable);
         let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
@@ -321,6 +321,7 @@ impl Builder {
             clock: self.clock,
             displace: scheduled.unwrap_or(false),
             record: self.record,
+            hooks: (!self.hooks.are_none()).then(|| Arc::new(self.hooks)),
             watchdog: threads || spares > 0,
             spares,
             hands_over: attached.is_some(),
@@ -365,8 +366,6 @@ impl fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("host", &self.host)
             .field("workers", &self.workers)
-            .field("memory_limit", &self.memory_limit)
-            .field("init_sql", &self.init_sql)
             .finish_non_exhaustive()
     }
 }

@@ -41,6 +41,7 @@ impl Governor {
     }
 
     fn apply(&self, statement: &Statement) -> Result<Output, sql::SqlError> {
+        let _ours = crate::mem::enter_process();
         if let Statement::ShowUsage(name) = statement {
             return self.show_usage(name.as_ref());
         }

@@ -9,10 +9,12 @@
 mod admit;
 mod background;
 mod breaker;
+mod build_task;
 mod builder;
 mod error;
 mod execute;
 mod group;
+mod hooks;
 mod init;
 mod machine;
 mod observe;
@@ -20,16 +22,19 @@ mod operate;
 mod overrun;
 mod routing;
 mod running;
+mod set;
 mod shutdown;
 mod spawn;
 mod throttle;
 mod variables;
 mod views;
 
+pub use build_task::Builder as TaskBuilder;
 pub use builder::{Builder, Host};
 pub use error::Error;
 pub use group::GroupHandle;
-pub use spawn::{EnterGuard, spawn};
+pub use set::SetBuilder;
+pub use spawn::{EnterGuard, spawn, spawn_blocking};
 
 use crate::admission::Gate;
 use crate::catalog::Catalog;
@@ -41,7 +46,6 @@ use crate::mem::pressure::Probe;
 use crate::query::{KillReason, Query};
 use crate::sched::trace::Trace;
 use crate::settings::Settings;
-use crate::sql;
 use crate::unit::{Bytes, QueryId};
 use arc_swap::ArcSwap;
 use breaker::Breaker;
@@ -49,6 +53,7 @@ use builder::AllowOverride;
 use parking_lot::Mutex;
 use routing::{Entry, Routing};
 use running::Running;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -164,6 +169,8 @@ impl Governor {
         };
         governor.inner.breaker.attach(&governor.inner);
         let inner = &governor.inner;
+        let owner: Arc<dyn Any + Send + Sync> = inner.clone();
+        inner.core.belongs_to(Arc::downgrade(&owner));
         inner.govern(&inner.settings.lock());
         governor.in_background(throttle::beat);
         governor
@@ -180,18 +187,7 @@ impl Governor {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let routing = self.inner.routing.load();
-        match routing.by_name(group) {
-            Some(entry) => Ok(task::spawn(&entry.loose, None, future)),
-            None => {
-                let names = routing.entries().map(|entry| &*entry.name);
-                let similar = sql::suggest::closest(group, names).map(str::to_owned);
-                Err(Error::UnknownGroup {
-                    name: group.to_owned(),
-                    similar,
-                })
-            }
-        }
+        Ok(task::spawn(&self.loose_account(group)?, None, future))
     }
 
     /// The running query of that id.

@@ -28,6 +28,7 @@ impl Governor {
     ///
     /// Those of [`metrics::names`](crate::metrics::names).
     pub fn render_metrics(&self) -> String {
+        let _ours = crate::mem::enter_process();
         text::render(&self.metrics())
     }
 
@@ -157,7 +158,8 @@ impl Governor {
 }
 
 fn cpu(row: &GroupRow) -> Nanos {
-    row.usage.cpu_poll.plus(row.usage.cpu_drop)
+    let usage = &row.usage;
+    usage.cpu_poll.plus(usage.cpu_drop).plus(usage.cpu_blocking)
 }
 
 /// What remains of a row when its group is gone: the counters without the gauges.
@@ -166,6 +168,7 @@ fn at_rest(mut row: GroupRow) -> GroupRow {
         tasks_running: 0,
         tasks_queued: 0,
         tasks_waiting: 0,
+        blocking: 0,
         reserved: 0,
         lag_ns: 0,
         share: 0.0,
@@ -232,7 +235,6 @@ fn row(entry: &Entry, admission: Option<&GroupAdmission>) -> GroupRow {
     let mut row = GroupRow {
         name: entry.name.to_string(),
         usage: entry.usage(),
-        cpu_blocking: None,
         memory: group_memory(entry),
         queries_running: admission.map_or(0, |a| a.running),
         queries_queued: admission.map_or(0, |a| a.queued),

@@ -7,9 +7,8 @@ use super::running::Running;
 use crate::admission::WaitingQuery;
 use crate::admission::watch::WatchId;
 use crate::clock;
-use crate::event;
 use crate::mem;
-use crate::query::{KillReason, Query, Runaway};
+use crate::query::{Query, Runaway};
 use crate::sched::breaker::BigQueryKind;
 use crate::sql::operation::Operation;
 use crate::sql::{Output, Spanned, SqlError, SqlErrorKind};
@@ -56,15 +55,7 @@ impl Governor {
         let Some((query, _)) = self.inner.running(id) else {
             return self.inner.gate.kill_waiting(id, why);
         };
-        let reason = KillReason::Killed {
-            why: why.into(),
-            by: by.into(),
-        };
-        let group = query.group().to_owned();
-        let text = reason.to_string();
-        if query.kill_for(reason) {
-            event::kill(&group, id, &text);
-        }
+        query.kill_by(why, by);
         true
     }
 

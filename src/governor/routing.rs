@@ -74,7 +74,7 @@ impl Entry {
 
     pub(super) fn has_tasks(&self) -> bool {
         let usage = self.usage();
-        usage.tasks_running + usage.tasks_queued + usage.tasks_waiting > 0
+        usage.tasks_running + usage.tasks_queued + usage.tasks_waiting + usage.blocking > 0
     }
 
     /// What its tasks have used, those of queries that are cooled down included.

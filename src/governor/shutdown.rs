@@ -22,7 +22,8 @@ impl Governor {
     /// waits for the workers. Every future is dropped by a worker, inside the runtime's context; handles of
     /// ended tasks yield [`KillReason::Shutdown`]. Spawns from then on give cancelled handles.
     ///
-    /// A poll that never returns is waited for, as tokio's own shutdown does. A second call waits too. A task
+    /// A poll that never returns is waited for, as tokio's own shutdown does. A blocking closure that runs is waited
+    /// for within the grace time only: nothing can end it. A second call waits too. A task
     /// may shut its own governor down: it is not waited for, and ends with the rest.
     ///
     /// The grace time needs no timers of the runtime. tokio does not say whether it has them but by a panic, which
@@ -37,9 +38,8 @@ impl Governor {
         let deadline = Instant::now().checked_add(grace);
         let own = task::current().is_some_and(|task| self.is_of(&task.account));
         let mut rests = Rests::default();
-        while self.inner.core.live() > u64::from(own)
-            && deadline.is_none_or(|deadline| Instant::now() < deadline)
-        {
+        let busy = || self.inner.core.live() + self.inner.core.blocking();
+        while busy() > u64::from(own) && deadline.is_none_or(|deadline| Instant::now() < deadline) {
             let left = deadline.map_or(Duration::MAX, |deadline| deadline - Instant::now());
             if !rests.rest(left.min(LOOK_AGAIN)).await {
                 break;

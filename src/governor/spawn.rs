@@ -5,9 +5,11 @@
 use super::Governor;
 use super::error::Error;
 use crate::exec::account::Account;
+use crate::exec::blocking;
 use crate::exec::context::{self, Entered};
 use crate::exec::join::JoinHandle;
-use crate::exec::task;
+use crate::exec::task::{self, Current, Lease, Origin};
+use crate::query::Query;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
@@ -25,11 +27,51 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    if let Some(current) = task::current() {
-        return task::spawn(&current.account, current.lease, future);
+    match task::spawn_beside(Origin::here(), future) {
+        Ok(handle) => handle,
+        Err(future) => {
+            let outside = surroundings();
+            task::spawn(&outside.account, None, future)
+        }
+    }
+}
+
+/// Runs a closure that may block, as `tokio::task::spawn_blocking`, on the blocking pool of the runtime under the
+/// governor: in the group and query that [`spawn`] would choose.
+///
+/// The CPU time of its thread is charged to them; there are no shares in the pool, whose size is the runtime's
+/// `max_blocking_threads`. Inside the closure [`spawn`] and `task::current` work as in a task. An abort or a kill
+/// ends it only before it begins.
+///
+/// # Panics
+///
+/// As [`spawn`]; and if the pool can start no thread, as tokio does.
+#[track_caller]
+pub fn spawn_blocking<F, R>(closure: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let around = surroundings();
+    blocking::spawn(Origin::here(), &around.account, around.lease, closure)
+}
+
+/// Whom a spawn is charged to, and what it inherits.
+pub(super) struct Surroundings {
+    pub(super) account: Arc<Account>,
+    pub(super) lease: Option<Lease>,
+}
+
+#[track_caller]
+pub(super) fn surroundings() -> Surroundings {
+    if let Some(Current { account, lease, .. }) = task::current() {
+        return Surroundings { account, lease };
     }
     match default_account() {
-        Some(account) => task::spawn(&account, None, future),
+        Some(account) => Surroundings {
+            account,
+            lease: None,
+        },
         None => panic!(
             "no governor is running: quotient::spawn must be called from inside a task, under Governor::enter, or after Governor::install"
         ),
@@ -90,5 +132,29 @@ impl Governor {
 
     fn default_account(&self) -> Arc<Account> {
         self.inner.routing.load().default().loose.clone()
+    }
+}
+
+impl Query {
+    /// Runs a closure that may block in this query; see [`task::spawn_blocking`](crate::task::spawn_blocking).
+    ///
+    /// # Panics
+    ///
+    /// If the runtime's pool can start no thread, as tokio does.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, closure: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.spawn_blocking_as(Origin::here(), closure)
+    }
+
+    pub(super) fn spawn_blocking_as<F, R>(&self, origin: Origin, closure: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        blocking::spawn(origin, self.account(), Some(self.lease()), closure)
     }
 }

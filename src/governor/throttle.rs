@@ -4,9 +4,10 @@
 
 use super::Inner;
 use crate::event;
+use crate::mem::pressure::Probe;
 use crate::unit::Bytes;
 use std::panic::catch_unwind;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
@@ -16,6 +17,11 @@ pub(super) type MemoryProbe = Box<dyn Fn() -> Bytes + Send + Sync>;
 
 /// Gives free memory that is kept back to the system.
 pub(super) type Collect = Box<dyn Fn() + Send + Sync>;
+
+/// Reads what the process and its surroundings use.
+pub(super) fn probe(pressure: Arc<Probe>) -> MemoryProbe {
+    Box::new(move || pressure.read().used())
+}
 
 /// Runs for as long as the governor is there.
 pub(super) async fn beat(governor: Weak<Inner>) {

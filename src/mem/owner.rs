@@ -250,6 +250,16 @@ pub fn enter(handle: &OwnerHandle) -> Entered<'_> {
     }
 }
 
+/// As [`enter`] for the process itself, which is refused nothing. For what is ours and may hold a lock: a thread that
+/// is parked for want of memory must not hold one that others need.
+#[inline]
+pub(crate) fn enter_process() -> Entered<'static> {
+    Entered {
+        before: local::with(|local| local.switch(0)),
+        _handle: PhantomData,
+    }
+}
+
 impl Drop for Entered<'_> {
     #[inline]
     fn drop(&mut self) {

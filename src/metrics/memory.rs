@@ -67,9 +67,11 @@ impl ProcessMemory {
     /// `tracked` bytes in the process, of which the groups hold `owned`. Credits move meanwhile, so that the sum over
     /// the groups may be ahead by a moment; what is nobody's is never negative.
     pub fn tracking(self, tracked: Option<u64>, owned: u64) -> ProcessMemory {
+        let seen = tracked.map(|tracked| tracked.max(owned));
         ProcessMemory {
-            tracked: tracked.map(|tracked| tracked.max(owned)),
+            tracked: seen,
             unowned: tracked.map(|tracked| tracked.saturating_sub(owned)),
+            used: self.used.max(seen.unwrap_or(0)),
             ..self
         }
     }
@@ -84,7 +86,10 @@ mod tests {
         let memory = ProcessMemory::default().tracking(Some(100), 70);
         assert_eq!((memory.tracked, memory.unowned), (Some(100), Some(30)));
         let torn = ProcessMemory::default().tracking(Some(100), 101);
-        assert_eq!((torn.tracked, torn.unowned), (Some(101), Some(0)));
+        assert_eq!(
+            (torn.tracked, torn.unowned, torn.used),
+            (Some(101), Some(0), 101)
+        );
         let untracked = ProcessMemory::default().tracking(None, 0);
         assert_eq!((untracked.tracked, untracked.unowned), (None, None));
     }

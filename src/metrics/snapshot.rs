@@ -58,8 +58,6 @@ pub struct GroupRow {
     pub name: String,
     /// What the executor counted.
     pub usage: GroupUsage,
-    /// CPU time of blocking closures; none where the governor has no blocking pool of its own.
-    pub cpu_blocking: Option<Nanos>,
     /// Its memory.
     pub memory: GroupMemory,
     /// Queries that hold a slot now.
@@ -175,9 +173,6 @@ impl GroupRow {
     /// Adds another row's numbers to its own.
     pub(crate) fn add(&mut self, other: &GroupRow) {
         add_usage(&mut self.usage, &other.usage);
-        if let Some(blocking) = other.cpu_blocking {
-            self.cpu_blocking = Some(self.cpu_blocking.unwrap_or_default().plus(blocking));
-        }
         self.memory.add(&other.memory);
         self.queries_running += other.queries_running;
         self.queries_queued += other.queries_queued;
@@ -200,6 +195,8 @@ impl GroupRow {
 pub(crate) fn add_usage(sum: &mut GroupUsage, other: &GroupUsage) {
     sum.cpu_poll = sum.cpu_poll.plus(other.cpu_poll);
     sum.cpu_drop = sum.cpu_drop.plus(other.cpu_drop);
+    sum.cpu_blocking = sum.cpu_blocking.plus(other.cpu_blocking);
+    sum.blocking += other.blocking;
     sum.polls += other.polls;
     sum.long_polls += other.long_polls;
     sum.tasks_total += other.tasks_total;

@@ -58,9 +58,7 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
     for (name, row) in rows {
         family.line(&[name, "poll"], Seconds(row.usage.cpu_poll));
         family.line(&[name, "drop"], Seconds(row.usage.cpu_drop));
-        if let Some(blocking) = row.cpu_blocking {
-            family.line(&[name, "blocking"], Seconds(blocking));
-        }
+        family.line(&[name, "blocking"], Seconds(row.usage.cpu_blocking));
     }
     each(page, &names::GROUP_POLLS, rows, |row| row.usage.polls);
     each(page, &names::GROUP_LONG_POLLS, rows, |row| {

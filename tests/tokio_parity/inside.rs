@@ -1,7 +1,7 @@
 //! tokio's own tools inside tasks.
 
 use super::outcome::outcome;
-use super::side::{spawn, yield_now};
+use super::side::{consume_budget, spawn, yield_now};
 use crate::scene::{LONG, Log, Transcript, caught, two_threads};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -305,7 +305,7 @@ pub async fn unconstrained_and_consume_budget_work() -> Transcript {
         }));
         let at_once = futures::poll!(all.as_mut());
         for _ in 0..1000 {
-            tokio::task::consume_budget().await;
+            consume_budget().await;
         }
         format!("{at_once:?}")
     });
@@ -339,6 +339,18 @@ pub async fn block_on_inside_a_task_panics() -> Transcript {
         });
         yield_now().await;
         format!("{nested}; {receiving}; {runtime}")
+    });
+    log.say(outcome(handle.await));
+    log.end()
+}
+
+/// Tasks move between threads; what must stay on one has no place in them, on either side.
+pub async fn spawn_local_inside_a_task_panics() -> Transcript {
+    let log = Log::new();
+    let handle = spawn(async {
+        let local = caught(|| drop(tokio::task::spawn_local(async {})));
+        yield_now().await;
+        local
     });
     log.say(outcome(handle.await));
     log.end()

@@ -1,7 +1,7 @@
 //! A panic at every place of a task's life, with the handle kept or dropped, aborted or not.
 
 use super::outcome::outcome;
-use super::side::{JoinHandle, spawn, yield_now};
+use super::side::{AbortHandle, JoinHandle, spawn, yield_now};
 use crate::live::eventually;
 use crate::scene::{Bomb, Log, Transcript, caught};
 use std::future::Future;
@@ -32,12 +32,15 @@ enum Abort {
     No,
     BeforeFirstPoll,
     WhileWaiting,
+    /// By itself, in the poll that ends it.
+    WhileRunning,
 }
 
 /// Waits at a gate, then ends; panics where it was told to.
 struct Trap {
     place: Place,
     gate: oneshot::Receiver<()>,
+    abort: Option<oneshot::Receiver<AbortHandle>>,
     started: Option<oneshot::Sender<()>>,
     dropped: Arc<AtomicBool>,
 }
@@ -58,9 +61,17 @@ impl Future for Trap {
             let _ = started.send(());
         }
         match Pin::new(&mut self.gate).poll(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(_) if self.place == Place::Poll => panic!("planned: in poll"),
-            Poll::Ready(_) => Poll::Ready(Output(Bomb(self.place == Place::OutputDrop))),
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(_) => {}
+        }
+        if let Some(abort) = &mut self.abort
+            && let Ok(abort) = abort.try_recv()
+        {
+            abort.abort();
+        }
+        match self.place {
+            Place::Poll => panic!("planned: in poll"),
+            place => Poll::Ready(Output(Bomb(place == Place::OutputDrop))),
         }
     }
 }
@@ -89,9 +100,11 @@ async fn cell(log: &Log, place: Place, keep: Handle, abort: Abort) {
     let (open, gate) = oneshot::channel();
     let (started, has_started) = oneshot::channel();
     let dropped = Arc::new(AtomicBool::new(false));
+    let (give, abort_itself) = oneshot::channel();
     let mut handle = spawn(Trap {
         place,
         gate,
+        abort: (abort == Abort::WhileRunning).then_some(abort_itself),
         started: Some(started),
         dropped: dropped.clone(),
     });
@@ -116,6 +129,10 @@ async fn cell(log: &Log, place: Place, keep: Handle, abort: Abort) {
     };
     match abort {
         Abort::No => drop(open.send(())),
+        Abort::WhileRunning => {
+            let _ = give.send(aborts.clone());
+            let _ = open.send(());
+        }
         Abort::BeforeFirstPoll => {}
         Abort::WhileWaiting => aborts.abort(),
     }
@@ -157,7 +174,12 @@ async fn matrix(place: Place) -> Transcript {
         Handle::DroppedAtOnce,
         Handle::DroppedAfterTheEnd,
     ] {
-        for abort in [Abort::No, Abort::BeforeFirstPoll, Abort::WhileWaiting] {
+        for abort in [
+            Abort::No,
+            Abort::BeforeFirstPoll,
+            Abort::WhileWaiting,
+            Abort::WhileRunning,
+        ] {
             cell(&log, place, keep, abort).await;
             let (reply, answer) = oneshot::channel();
             ask.send(reply).await.unwrap();

@@ -6,6 +6,7 @@
 use super::{Core, Sched};
 use crate::exec::alarm::Alarm;
 use crate::exec::group::Group;
+use crate::mem;
 use crate::sched::Limits;
 use crate::sched::fair::Slot;
 use crate::unit::{Nanos, Weight};
@@ -14,6 +15,7 @@ use std::sync::{Arc, Weak};
 
 impl Core {
     pub(in crate::exec) fn add_group(&self, group: Weak<Group>, weight: Weight) -> Slot {
+        let _ours = mem::enter_process();
         let mut sched = self.sched.lock();
         for slot in self.graves.lock().drain(..) {
             sched.fair.dequeue(slot);
@@ -37,6 +39,7 @@ impl Core {
     /// What a group may have, from now on.
     pub(in crate::exec) fn set_limits(&self, group: &Group, limits: Limits) {
         let now = self.clock().now();
+        let _ours = mem::enter_process();
         let mut sched = self.sched.lock();
         let (slot, fair) = (group.slot, &mut sched.fair);
         let before = Limits {
@@ -70,6 +73,7 @@ impl Core {
     /// A group got its first ready task: it enters the level-1 queue, and may make a worker give way.
     pub(in crate::exec) fn activate(&self, group: &Group) {
         let now = self.clock().now();
+        let _ours = mem::enter_process();
         let mut sched = self.sched.lock();
         if sched.fair.working_groups().next().is_none() {
             sched.ledger.skip(now);
@@ -102,6 +106,7 @@ impl Core {
     /// As [`Core::see_to_excuse`], when a task was doomed while the group's cap holds it back.
     pub(in crate::exec) fn excuse(&self, group: &Group) {
         let now = self.clock().now();
+        let _ours = mem::enter_process();
         let mut sched = self.sched.lock();
         self.see_to_excuse(&mut sched, group, now);
         self.publish(&sched);
@@ -139,6 +144,7 @@ impl Core {
     /// As [`Core::refill`], when no worker is about to choose: one is woken.
     pub(in crate::exec) fn refill_and_notify(&self) {
         let (now, mut discard) = (self.clock().now(), Vec::new());
+        let _ours = mem::enter_process();
         let mut sched = self.sched.lock();
         let any = self.refill(&mut sched, now, &mut discard);
         if any {

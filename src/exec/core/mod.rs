@@ -3,6 +3,8 @@
 //! Mechanism; any thread. The scheduler's lock is taken once per slice (100 µs of work) and when an idle
 //! group gets its first task; nothing global is touched per poll.
 
+mod around;
+mod end;
 mod groups;
 mod inbox;
 mod late;
@@ -13,6 +15,7 @@ mod sight;
 mod stuck;
 mod wake;
 
+use around::Around;
 pub(super) use inbox::NOBODY;
 pub(super) use late::Outlook;
 pub(super) use seat::Seat;
@@ -25,13 +28,14 @@ use crate::exec::alarm::Alarm;
 use crate::exec::blame::Blames;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
+use crate::exec::hooks::Hooks;
 use crate::exec::join::Cause;
 use crate::exec::latency::KillLatency;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::spares::{Caps, Spares};
 use crate::exec::watchdog::Watchdog;
 use crate::exec::worker::Worker;
-use crate::mem::{OwnerHandle, Shortfall};
+use crate::mem::{self, OwnerHandle, Shortfall};
 use crate::sched;
 use crate::sched::entitle::{Demand, Ledger};
 use crate::sched::fair::Slot;
@@ -62,6 +66,8 @@ pub struct Config {
     pub record: bool,
     /// Whether a thread watches for tasks that wait behind long polls.
     pub watchdog: bool,
+    /// Who is told of each task's life; none costs nothing.
+    pub hooks: Option<Arc<Hooks>>,
     /// Whose the memory of all its groups is.
     pub memory: Arc<OwnerHandle>,
     /// Why an account is killed that a request for memory has doomed.
@@ -94,6 +100,7 @@ pub struct Core {
     graves: Mutex<Vec<Slot>>,
     ending: Ending,
     watchdog: Arc<Watchdog>,
+    around: Around,
     pub(super) spares: Spares,
     pub(super) blames: Blames,
     /// A poll longer than this, in ns, is long.
@@ -165,6 +172,7 @@ impl Core {
             graves: Mutex::default(),
             ending: Ending::new(),
             watchdog,
+            around: Around::default(),
             alarm: Alarm::default(),
             next_refill: AtomicU64::new(u64::MAX),
             manned: AtomicUsize::new(workers),
@@ -250,6 +258,7 @@ impl Core {
     }
 
     fn accounts(&self) -> Vec<Arc<Account>> {
+        let _ours = mem::enter_process();
         let accounts = self.accounts.lock();
         accounts
             .iter()
@@ -270,36 +279,6 @@ impl Core {
         sched.groups.get(slot.0 as usize).and_then(Weak::upgrade)
     }
 
-    /// Ends every task, now and from now on, for `cause`: those that wait and those that are ready are
-    /// dropped by a worker, those that run at the end of their poll, and new ones before they begin.
-    /// Workers stop when nothing is left. The first call decides.
-    pub fn cancel(&self, cause: Cause) {
-        if self.ending.begin(cause) {
-            // Before any task is woken: one that is woken in vain, because it is ready or running already, is
-            // polled once more, and must see this then. Nobody wakes it again.
-            for seat in self.all_seats() {
-                seat.ending.store(true, SeqCst);
-            }
-            self.accounts()
-                .iter()
-                .for_each(|account| account.waiting.wake_all());
-            self.groups().iter().for_each(|group| self.excuse(group));
-        }
-        self.wake_all();
-    }
-
-    /// The order to end everything, and whether it was carried out.
-    #[inline]
-    pub(super) fn ending(&self) -> &Ending {
-        &self.ending
-    }
-
-    /// Why everything is being ended, if it is.
-    #[inline]
-    pub fn cancelled(&self) -> Option<&Cause> {
-        self.ending.cause()
-    }
-
     /// Tasks that are alive in all groups. Never too few while a spawn is under way.
     pub fn live(&self) -> u64 {
         let groups = self.groups();
@@ -308,19 +287,9 @@ impl Core {
 
     /// All groups. The last reference to one must not be dropped under the scheduler's lock.
     fn groups(&self) -> Vec<Arc<Group>> {
+        let _ours = mem::enter_process();
         let sched = self.sched.lock();
         sched.groups.iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Whether the workers may leave: everything was ended and is gone.
-    pub(super) fn is_over(&self) -> bool {
-        self.ending.is_over(|| self.live(), || self.wake_all())
-    }
-
-    /// A task is gone that no worker ran: it may have been the last one, and the workers sleep.
-    #[cold]
-    pub(super) fn look_whether_over(&self) {
-        let _ = self.is_over();
     }
 
     /// A host gives up a worker; true for the last one.

@@ -5,6 +5,7 @@
 use super::{Core, Sched};
 use crate::exec::group::Group;
 use crate::exec::stats::{GroupUsage, KillTimes, WorkerUsage};
+use crate::mem;
 use crate::sched::entitle::Demand;
 use crate::unit::{Cores, Nanos};
 use std::fmt;
@@ -87,6 +88,7 @@ impl Core {
         let (running, held) = self.hands(group.uid);
         let queued = held + group.ready();
         let (now, slot) = (self.clock().now(), group.slot);
+        let _ours = mem::enter_process();
         let sched = self.sched.lock();
         let fairness = sched.ledger.fairness(slot, now);
         GroupUsage {

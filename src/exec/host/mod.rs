@@ -34,6 +34,9 @@ pub struct Entrance {
 
 /// Lets tasks on this runtime drive the workers.
 pub fn attach(runtime: Handle, workers: Vec<Worker>, abandoned: &Cause) -> (Crew, Entrance) {
+    if let Some(worker) = workers.first() {
+        worker.core().driven_by(&runtime);
+    }
     let drivers = attached::start(&runtime, workers, abandoned);
     let entrance = Entrance {
         runtime,
@@ -54,6 +57,7 @@ pub fn own(
     abandoned: &Cause,
 ) -> io::Result<(Crew, Entrance)> {
     let (crew, runtime, berth) = owned::start(core, workers, pinned, abandoned)?;
+    core.driven_by(&runtime);
     let entrance = Entrance {
         runtime,
         owned: Some(berth),

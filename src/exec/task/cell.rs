@@ -3,16 +3,17 @@
 //! Mechanism; any thread. Foreign wakers and outputs are cloned, woken and dropped outside of the lock.
 
 use super::flags::Flags;
-use super::{Id, Runnable};
+use super::{Id, Origin, Runnable};
 use crate::exec::account::Account;
 use crate::exec::group::Group;
+use crate::exec::hooks::TaskMeta;
 use crate::exec::join::{Cause, JoinError};
 use crate::exec::worker::Worker;
 use crate::mem;
 use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
@@ -59,8 +60,7 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) id: Id,
     pub(super) account: Arc<Account>,
     pub(super) flags: Flags,
-    /// Where it was spawned.
-    pub(super) spawned_at: &'static Location<'static>,
+    pub(super) origin: Origin,
     /// When it became ready last.
     pub(super) queued_at: AtomicU64,
     /// Where it waits in its group's queue, if it does.
@@ -93,6 +93,15 @@ impl<S: ?Sized> Cell<S> {
 
     pub(in crate::exec) fn is_finished(&self) -> bool {
         self.flags.is_done()
+    }
+
+    pub(in crate::exec) fn is_aborted(&self) -> bool {
+        self.flags.is_aborted()
+    }
+
+    /// What hooks are told of the task.
+    pub(super) fn meta(&self) -> TaskMeta<'_> {
+        TaskMeta::new(self.id, &self.origin, &self.account)
     }
 
     /// Ends the task: its future is dropped before anything else of its group is polled, wherever it waits.
@@ -145,7 +154,7 @@ impl<S: ?Sized> Cell<S> {
     /// `held`: how long it kept its worker.
     pub(super) fn charge(&self, took: Nanos, held: Nanos) -> Nanos {
         if self.in_query {
-            return self.account.charge(took, held, self.spawned_at);
+            return self.account.charge(took, held, self.origin.place);
         }
         // Only the worker that polls the task writes this.
         let cpu = self.cpu.load(Relaxed).saturating_add(took.0);
@@ -154,7 +163,7 @@ impl<S: ?Sized> Cell<S> {
     }
 
     /// Why a task that is being cancelled is: the executor's reason, or none for a plain abort.
-    pub(super) fn cause(&self) -> Option<Cause> {
+    pub(in crate::exec) fn cause(&self) -> Option<Cause> {
         if self.flags.is_aborted() {
             return None;
         }
@@ -174,14 +183,14 @@ impl<T: Send> Slot for Outcome<T> {
 
 impl<T> Outcome<T> {
     fn put(&self, flags: &Flags, account: &Account, output: Result<T, JoinError>) {
-        let (unwanted, waker) = {
-            let mut join = self.0.lock();
-            let unwanted = if join.detached {
-                Some(output)
-            } else {
-                join.output.replace(output)
-            };
+        let (unwanted, waker) = if flags.is_detached() {
+            // Nobody looks into the place any more: its lock is spared.
             flags.done();
+            (Some(output), None)
+        } else {
+            let mut join = self.0.lock();
+            join.output = Some(output);
+            let unwanted = flags.done().then(|| join.output.take()).flatten();
             (unwanted, join.waker.take())
         };
         if unwanted.is_some() {
@@ -197,20 +206,16 @@ impl<T> Outcome<T> {
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
     waker: Option<Waker>,
-    detached: bool,
     taken: bool,
 }
 
 impl<T> Cell<Outcome<T>> {
-    pub(super) fn new(
-        account: Arc<Account>,
-        spawned_at: &'static Location<'static>,
-    ) -> Cell<Outcome<T>> {
+    pub(in crate::exec) fn new(account: Arc<Account>, origin: Origin) -> Cell<Outcome<T>> {
         Cell {
             id: Id::next(),
             in_query: account.query().is_some(),
             account,
-            spawned_at,
+            origin,
             flags: Flags::new(),
             queued_at: AtomicU64::new(0),
             place: AtomicU64::new(0),
@@ -218,13 +223,12 @@ impl<T> Cell<Outcome<T>> {
             slot: Outcome(Mutex::new(Join {
                 output: None,
                 waker: None,
-                detached: false,
                 taken: false,
             })),
         }
     }
 
-    pub(super) fn complete(&self, output: Result<T, JoinError>) {
+    pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {
         self.slot.put(&self.flags, &self.account, output);
     }
 
@@ -250,6 +254,7 @@ impl<T> Cell<Outcome<T>> {
             if let Some(waker) = fresh.take() {
                 let old = join.waker.replace(waker);
                 drop(join);
+                self.flags.awaited();
                 drop(old);
                 return Poll::Pending;
             }
@@ -259,11 +264,30 @@ impl<T> Cell<Outcome<T>> {
         }
     }
 
+    /// Has `waker` woken when the output is there, which may be now.
+    pub(in crate::exec) fn watch(&self, waker: Waker) {
+        self.flags.awaited();
+        let old = {
+            let mut join = self.slot.0.lock();
+            if join.output.is_some() {
+                Some(waker)
+            } else {
+                join.waker.replace(waker)
+            }
+        };
+        if let Some(waker) = old {
+            // One that was there before is woken in vain, which harms nobody.
+            waker.wake();
+        }
+    }
+
     /// Nobody will ask for the output. What is there already is dropped here, its panics swallowed.
     pub(in crate::exec) fn detach(&self) {
+        if !self.flags.detach() {
+            return;
+        }
         let (output, waker) = {
             let mut join = self.slot.0.lock();
-            join.detached = true;
             (join.output.take(), join.waker.take())
         };
         contain(|| drop(output));
@@ -272,7 +296,7 @@ impl<T> Cell<Outcome<T>> {
 }
 
 /// Runs foreign code whose panic nobody can be told of.
-pub(super) fn contain(f: impl FnOnce()) {
+pub(in crate::exec) fn contain(f: impl FnOnce()) {
     // Dropping the payload of the panic may panic as well; that one is leaked.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);

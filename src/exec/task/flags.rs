@@ -1,8 +1,12 @@
-//! How far a task has come, as seen by those who want to end it: waiting somewhere, to be aborted, done.
+//! How far a task has come, as seen by those who want to end it or its output: waiting somewhere, to be aborted, done,
+//! detached.
 //!
 //! Mechanism; any thread. Invariant: `ABORT` is set before the task is looked for in [`Waiting`]; the task is
 //! entered in [`Waiting`] before it sets `WAITING` and looks at `ABORT` in one step. One of the two sees the
 //! other (model-checked below).
+//!
+//! And: the output is in its place before `DONE` is set, and `DETACHED` is set before the place is looked into. Whoever
+//! comes second sees the other's flag and drops the output.
 
 use crate::exec::waiting::{Ticket, Waiting};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -10,9 +14,12 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 const ABORT: u64 = 1;
 const WAITING: u64 = 2;
 const DONE: u64 = 4;
-/// Above the flags: where the task is entered, once it is. 32 bits of key leave 29 for the shard, of which
+const DETACHED: u64 = 8;
+/// A join waker was left.
+const AWAITED: u64 = 16;
+/// Above the flags: where the task is entered, once it is. 32 bits of key leave 27 for the shard, of which
 /// there is one per worker.
-const TICKET: u32 = 3;
+const TICKET: u32 = 5;
 
 pub(in crate::exec) struct Flags(AtomicU64);
 
@@ -36,8 +43,23 @@ impl Flags {
         self.0.fetch_or(entered, SeqCst) & ABORT != 0
     }
 
-    pub(super) fn done(&self) {
-        self.0.fetch_or(DONE, SeqCst);
+    /// The output is in its place, if anybody wanted it. True if nobody does any more: it is the caller's to drop.
+    pub(super) fn done(&self) -> bool {
+        self.0.fetch_or(DONE, SeqCst) & DETACHED != 0
+    }
+
+    /// Nobody will ask for the output. Whether there is something to be dropped: an output or a waker.
+    pub(super) fn detach(&self) -> bool {
+        self.0.fetch_or(DETACHED, SeqCst) & (DONE | AWAITED) != 0
+    }
+
+    pub(super) fn is_detached(&self) -> bool {
+        self.0.load(SeqCst) & DETACHED != 0
+    }
+
+    /// A join waker was left.
+    pub(super) fn awaited(&self) {
+        self.0.fetch_or(AWAITED, SeqCst);
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -55,7 +77,8 @@ impl Flags {
 mod loom {
     use super::*;
     use crate::exec::ending::Verdict;
-    use crate::sync::atomic::AtomicBool;
+    use crate::sync::Mutex;
+    use crate::sync::atomic::{AtomicBool, AtomicUsize};
     use ::loom::sync::Notify;
     use std::sync::Arc;
     use std::task::{Wake, Waker};
@@ -136,6 +159,35 @@ mod loom {
             model.task();
             threads.into_iter().for_each(|t| t.join().unwrap());
             assert_eq!(model.waiting.len(), 0);
+        });
+    }
+
+    /// The end of a task and the drop of its handle at once: the output is dropped, once, by one of them.
+    #[test]
+    fn an_output_that_nobody_wants_is_dropped_once() {
+        ::loom::model(|| {
+            let shared = Arc::new((Flags::new(), Mutex::new(None), AtomicUsize::new(0)));
+            let theirs = shared.clone();
+            let thread = ::loom::thread::spawn(move || {
+                let (flags, place, dropped) = &*theirs;
+                if flags.detach() {
+                    let output: Option<u32> = place.lock().take();
+                    dropped.fetch_add(output.map_or(0, |_| 1), SeqCst);
+                }
+            });
+            let (flags, place, dropped) = &*shared;
+            if flags.is_detached() {
+                flags.done();
+                dropped.fetch_add(1, SeqCst);
+            } else {
+                let mut place = place.lock();
+                *place = Some(7);
+                if flags.done() && place.take().is_some() {
+                    dropped.fetch_add(1, SeqCst);
+                }
+            }
+            thread.join().unwrap();
+            assert_eq!(dropped.load(SeqCst), 1);
         });
     }
 

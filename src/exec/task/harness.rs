@@ -1,21 +1,19 @@
-//! The future that async-task polls: the user's future, guarded; and its way into the queues.
+//! The future that async-task polls: the user's future, guarded.
 //!
 //! Mechanism; polls and drops happen on workers only.
 
-use super::cell::{Cell, Meta, Outcome, contain};
-use super::{Lease, Runnable};
-use crate::exec::account::Account;
+use super::cell::{Cell, Outcome, contain};
 use crate::exec::context::{self, Scope};
-use crate::exec::join::{Cause, JoinError, JoinHandle};
+use crate::exec::hooks;
+use crate::exec::join::JoinError;
 use crate::exec::waiting::Ticket;
 use crate::exec::worker::Worker;
 use crate::mem;
 use crate::unit::Nanos;
-use async_task::{Builder, ScheduleInfo, WithInfo};
 use pin_project::{pin_project, pinned_drop};
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -24,7 +22,7 @@ use tokio::task::coop;
 
 /// The future that async-task polls.
 #[pin_project(PinnedDrop)]
-struct Harness<F: Future>
+pub(super) struct Harness<F: Future>
 where
     F::Output: Send,
 {
@@ -33,6 +31,20 @@ where
     scope: Scope,
     cell: Arc<Cell<Outcome<F::Output>>>,
     ticket: Option<Ticket>,
+}
+
+impl<F: Future> Harness<F>
+where
+    F::Output: Send,
+{
+    pub(super) fn new(future: F, scope: Scope, cell: Arc<Cell<Outcome<F::Output>>>) -> Harness<F> {
+        Harness {
+            future: Some(future),
+            scope,
+            cell,
+            ticket: None,
+        }
+    }
 }
 
 enum Step<T> {
@@ -60,8 +72,11 @@ where
     F::Output: Send,
 {
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(hooks) = worker.core().hooks() {
+            hooks::call(hooks.before_poll.as_ref(), &self.cell.meta());
+        }
         let started = worker.now();
-        worker.polls_task_of(self.cell.spawned_at);
+        worker.polls_task_of(self.cell.origin.place);
         let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
         let mut step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
@@ -77,7 +92,7 @@ where
             step = Step::End(self.as_mut().cancel());
             took = self.charge(worker, worker.now(), Nanos::ZERO);
         }
-        match step {
+        let polled = match step {
             Step::Wait => Poll::Pending,
             Step::End(output) => {
                 if let Err(error) = &output {
@@ -90,7 +105,11 @@ where
                 worker.finished(&self.cell.account.home);
                 Poll::Ready(())
             }
+        };
+        if let Some(hooks) = worker.core().hooks() {
+            hooks::call(hooks.after_poll.as_ref(), &self.cell.meta());
         }
+        polled
     }
 
     /// The poll that began at `started` is over: it is charged, and its length returned.
@@ -223,6 +242,9 @@ where
         this.cell.account.task_gone(this.cell.id.number());
         contain(|| drop(lease));
         this.cell.complete(output);
+        if let Some(hooks) = this.cell.account.core().hooks() {
+            hooks::call(hooks.terminate.as_ref(), &this.cell.meta());
+        }
     }
 }
 
@@ -240,140 +262,5 @@ where
             home.counters.finished.fetch_add(1, SeqCst);
             home.core.look_whether_over();
         }
-    }
-}
-
-/// Futures larger than this are boxed, so that a cell stays small; tokio's limits.
-const BOX_ABOVE: usize = if cfg!(debug_assertions) {
-    2_048
-} else {
-    16_384
-};
-
-/// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
-#[track_caller]
-pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    spawn_at(Location::caller(), account, lease, future)
-}
-
-/// As [`spawn`], on behalf of this place.
-pub fn spawn_at<F>(
-    place: &'static Location<'static>,
-    account: &Arc<Account>,
-    lease: Option<Lease>,
-    future: F,
-) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    let handle = {
-        // What the task itself needs is its query's.
-        let _owner = mem::enter(account.memory());
-        if size_of::<F>() > BOX_ABOVE {
-            spawn_sized(place, account, lease, Box::pin(future))
-        } else {
-            spawn_sized(place, account, lease, future)
-        }
-    };
-    account.look_at_memory();
-    handle
-}
-
-fn spawn_sized<F>(
-    place: &'static Location<'static>,
-    account: &Arc<Account>,
-    lease: Option<Lease>,
-    future: F,
-) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), place));
-    let home = &account.home;
-    let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
-        contain(|| drop(future));
-        contain(|| drop(lease));
-        cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
-        JoinHandle::new(cell.clone())
-    };
-    let ending = home.core.ending();
-    if let Err(cause) = ending.count(&home.counters, || home.core.look_whether_over()) {
-        return refuse(cause, future, lease);
-    }
-    account.task_began(cell.id.number());
-    let scope = Scope {
-        task: cell.clone(),
-        lease,
-    };
-    let harness = Harness {
-        future: Some(future),
-        scope,
-        cell: cell.clone(),
-        ticket: None,
-    };
-    let meta = Meta {
-        stream: account.stream().1,
-        cell: cell.clone(),
-    };
-    let (runnable, task) = Builder::new()
-        .metadata(meta)
-        .spawn(move |_| harness, WithInfo(schedule));
-    task.detach();
-    context::worker(|worker| match worker {
-        Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
-        // The caller's account holds the group.
-        _ => account.group().push(runnable),
-    });
-    JoinHandle::new(cell)
-}
-
-/// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
-fn schedule(runnable: Runnable, info: ScheduleInfo) {
-    context::worker(|worker| {
-        let meta = runnable.metadata();
-        match worker {
-            Some(worker) if worker.serves(meta.stream) => {
-                worker.push(runnable, info.woken_while_running);
-            }
-            Some(_) => push_to_group(runnable),
-            None => deliver(runnable),
-        }
-    })
-}
-
-fn push_to_group(runnable: Runnable) {
-    // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
-    let group = runnable.metadata().cell.group().clone();
-    group.push(runnable);
-}
-
-/// A task was woken outside of any poll of ours: by I/O, a timer, a deferred yield, another thread.
-fn deliver(runnable: Runnable) {
-    let mut task = Some(runnable);
-    context::home(|seat| {
-        let fits = |task: &mut Runnable| {
-            seat.inbox.is_for(task.metadata().stream)
-                && seat.poll_start.load(Relaxed) == 0
-                && !task.metadata().cell.group().is_held_back()
-        };
-        if let Some(runnable) = task.take_if(fits) {
-            match seat.inbox.put(runnable) {
-                Ok(()) => seat.wake_for_mail(),
-                Err(runnable) => task = Some(runnable),
-            }
-        }
-    });
-    let Some(task) = task else { return };
-    let group = task.metadata().cell.group().clone();
-    group.push_quietly(task);
-    // Only now: a worker says that it sleeps, then looks whether anything was pushed.
-    if !group.core.expects_worker_here() {
-        group.call_a_worker();
     }
 }

@@ -12,6 +12,7 @@
 mod cell;
 mod flags;
 mod harness;
+mod spawn;
 
 use super::account::Account;
 use super::context;
@@ -24,8 +25,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
-pub(super) use cell::{Cell, Meta, Outcome, Task};
-pub use harness::{spawn, spawn_at};
+pub(super) use cell::{Cell, Meta, Outcome, Task, contain};
+pub use spawn::{spawn, spawn_as, spawn_beside};
+pub use tokio::task::{consume_budget, coop, unconstrained};
 
 /// Something that a task holds until its future is gone: a query's slot, for instance. Children inherit it.
 pub type Lease = Arc<dyn Any + Send + Sync>;
@@ -55,10 +57,30 @@ impl fmt::Display for Id {
     }
 }
 
+/// Where a task comes from: by what people know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The line that spawned it.
+    pub place: &'static Location<'static>,
+    /// The name that it was given, if any.
+    pub name: Option<Box<str>>,
+}
+
+impl Origin {
+    /// A task without a name, spawned by the line that calls this or the one that calls that, and so on.
+    #[track_caller]
+    pub fn here() -> Origin {
+        Origin {
+            place: Location::caller(),
+            name: None,
+        }
+    }
+}
+
 /// The handle of a task that was refused before it existed: cancelled, for `cause`.
 #[track_caller]
 pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
-    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone(), Location::caller()));
+    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone(), Origin::here()));
     cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
     JoinHandle::new(cell)
 }

@@ -10,6 +10,7 @@ use super::Worker;
 use crate::clock::ThreadTime;
 use crate::exec::context;
 use crate::exec::spares::Absence;
+use crate::mem;
 use crate::unit::Nanos;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -79,6 +80,7 @@ impl Worker {
     }
 
     fn step_aside(&self) -> Aside<'_> {
+        let _ours = mem::enter_process();
         let began = self.core.clock().now();
         self.now.set(began);
         let seat = &**self.seat;
@@ -112,6 +114,7 @@ impl Worker {
     }
 
     fn come_back(&self, began: Nanos, before: Option<Nanos>) {
+        let _ours = mem::enter_process();
         let now = self.core.clock().now();
         let wall = now.since(began);
         // Without a CPU clock, waiting cannot be told from computing.

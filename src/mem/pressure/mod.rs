@@ -11,6 +11,7 @@ use files::{CgroupPaths, Version};
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The memory of the process and of its surroundings at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +114,11 @@ impl Probe {
             cgroups: levels(),
             tracked: Box::new(tracked),
         }
+    }
+
+    /// The probe of a governor with this owner.
+    pub fn of(governor: Arc<OwnerHandle>, limit: Bytes) -> Probe {
+        Probe::new(limit, move || Tracked::by(&governor))
     }
 
     /// The memory of this moment.

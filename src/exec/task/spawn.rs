@@ -1,0 +1,170 @@
+//! From a future to a task in a queue, and from a wake-up back into one.
+//!
+//! Mechanism; any thread. Nothing here polls or drops a future, but for a spawn that is refused.
+
+use super::cell::{Cell, Meta, Outcome, contain};
+use super::harness::Harness;
+use super::{Lease, Origin, Runnable};
+use crate::exec::account::Account;
+use crate::exec::context::{self, Scope};
+use crate::exec::hooks;
+use crate::exec::join::{Cause, JoinError, JoinHandle};
+use crate::mem;
+use async_task::{Builder, ScheduleInfo, WithInfo};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Futures larger than this are boxed, so that a cell stays small; tokio's limits.
+const BOX_ABOVE: usize = if cfg!(debug_assertions) {
+    2_048
+} else {
+    16_384
+};
+
+/// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
+#[track_caller]
+pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    spawn_as(Origin::here(), account, lease, future)
+}
+
+/// As [`spawn`], for a task that comes from elsewhere or has a name.
+pub fn spawn_as<F>(
+    origin: Origin,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let handle = {
+        // What the task itself needs is its query's.
+        let _owner = mem::enter(account.memory());
+        if size_of::<F>() > BOX_ABOVE {
+            spawn_sized(origin, account, lease, Box::pin(future))
+        } else {
+            spawn_sized(origin, account, lease, future)
+        }
+    };
+    account.look_at_memory();
+    handle
+}
+
+/// Spawns a task beside the one that this thread runs: for the same account, with the same lease.
+///
+/// # Errors
+///
+/// The future, if this thread runs none.
+pub fn spawn_beside<F>(origin: Origin, future: F) -> Result<JoinHandle<F::Output>, F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    context::task(|scope| match scope {
+        Some(scope) => {
+            let account = scope.task.account();
+            Ok(spawn_as(origin, account, scope.lease.clone(), future))
+        }
+        None => Err(future),
+    })
+}
+
+fn spawn_sized<F>(
+    origin: Origin,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), origin));
+    let home = &account.home;
+    let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
+        contain(|| drop(future));
+        contain(|| drop(lease));
+        cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
+        JoinHandle::new(cell.clone())
+    };
+    let ending = home.core.ending();
+    if let Err(cause) = ending.count(&home.counters, || home.core.look_whether_over()) {
+        return refuse(cause, future, lease);
+    }
+    account.task_began(cell.id.number());
+    if let Some(hooks) = home.core.hooks() {
+        hooks::call(hooks.spawn.as_ref(), &cell.meta());
+    }
+    let scope = Scope {
+        task: cell.clone(),
+        lease,
+    };
+    let harness = Harness::new(future, scope, cell.clone());
+    let meta = Meta {
+        stream: account.stream().1,
+        cell: cell.clone(),
+    };
+    let (runnable, task) = Builder::new()
+        .metadata(meta)
+        .spawn(move |_| harness, WithInfo(schedule));
+    task.detach();
+    let _ours = mem::enter_process();
+    context::worker(|worker| match worker {
+        Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
+        // The caller's account holds the group.
+        _ => account.group().push(runnable),
+    });
+    JoinHandle::new(cell)
+}
+
+/// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
+fn schedule(runnable: Runnable, info: ScheduleInfo) {
+    let _ours = mem::enter_process();
+    context::worker(|worker| {
+        let meta = runnable.metadata();
+        match worker {
+            Some(worker) if worker.serves(meta.stream) => {
+                worker.push(runnable, info.woken_while_running);
+            }
+            Some(_) => push_to_group(runnable),
+            None => deliver(runnable),
+        }
+    })
+}
+
+fn push_to_group(runnable: Runnable) {
+    // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
+    let group = runnable.metadata().cell.group().clone();
+    group.push(runnable);
+}
+
+/// A task was woken outside of any poll of ours: by I/O, a timer, a deferred yield, another thread.
+fn deliver(runnable: Runnable) {
+    let mut task = Some(runnable);
+    context::home(|seat| {
+        let fits = |task: &mut Runnable| {
+            seat.inbox.is_for(task.metadata().stream)
+                && seat.poll_start.load(Relaxed) == 0
+                && !task.metadata().cell.group().is_held_back()
+        };
+        if let Some(runnable) = task.take_if(fits) {
+            match seat.inbox.put(runnable) {
+                Ok(()) => seat.wake_for_mail(),
+                Err(runnable) => task = Some(runnable),
+            }
+        }
+    });
+    let Some(task) = task else { return };
+    let group = task.metadata().cell.group().clone();
+    group.push_quietly(task);
+    // Only now: a worker says that it sleeps, then looks whether anything was pushed.
+    if !group.core.expects_worker_here() {
+        group.call_a_worker();
+    }
+}
