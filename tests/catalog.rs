@@ -189,7 +189,7 @@ fn a_share_of_a_tiny_limit_is_at_least_one_byte_from_a_file() {
     assert!(tiny.apply(statement, Origin::Statement).is_err());
     let applied = tiny.apply(statement, Origin::File).unwrap();
     assert_eq!(applied.snapshot.group("a").unwrap().mem_limit(), Bytes(1));
-    assert_eq!(applied.output.notices()[1].kind, NoticeKind::Clamped);
+    assert_eq!(applied.output.notices()[0].kind, NoticeKind::Clamped);
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn io_weight_follows_cpu_core_limit_until_it_is_set() {
 #[test]
 fn a_property_without_its_stage_is_stored_and_every_answer_says_so() {
     let catalog = catalog();
-    let script = "CREATE RESOURCE GROUP g WITH ('cpu_weight'='3', 'concurrency_limit'='4', 'big_query_mem_limit'='20', 'queue_timeout'='300s', 'type'='short_query')";
+    let script = "CREATE RESOURCE GROUP g WITH ('cpu_weight'='3', 'concurrency_limit'='4', 'max_io_bytes_per_second'='20', 'queue_timeout'='300s', 'type'='short_query')";
     let properties = |output: &Output| -> Vec<&str> {
         output
             .notices()
@@ -314,10 +314,10 @@ fn a_property_without_its_stage_is_stored_and_every_answer_says_so() {
             .collect()
     };
     let created = show(&catalog, script);
-    assert_eq!(properties(&created), ["big_query_mem_limit"]);
+    assert_eq!(properties(&created), ["max_io_bytes_per_second"]);
     assert_eq!(
         created.notices()[0].message,
-        "big_query_mem_limit is not enforced by this version (stored for g)"
+        "max_io_bytes_per_second is not enforced by this version (stored for g)"
     );
     // An ALTER speaks of what it sets.
     let altered = show(&catalog, "ALTER RESOURCE GROUP g WITH ('io_weight'='2')");
@@ -325,24 +325,23 @@ fn a_property_without_its_stage_is_stored_and_every_answer_says_so() {
     // SHOW speaks of all, once per property.
     run(
         &catalog,
-        "CREATE RESOURCE GROUP h WITH ('big_query_mem_limit'='30', 'type'='mv')",
+        "CREATE RESOURCE GROUP h WITH ('max_io_bytes_per_second'='30', 'type'='mv')",
     );
     let shown = show(&catalog, "SHOW VERBOSE RESOURCE GROUPS ALL");
-    assert_eq!(properties(&shown), ["big_query_mem_limit", "io_weight"]);
-    let mem_limit = &shown.notices()[0];
-    assert_eq!(mem_limit.groups, ["g", "h"]);
+    assert_eq!(properties(&shown), ["io_weight", "max_io_bytes_per_second"]);
+    assert_eq!(shown.notices()[1].groups, ["g", "h"]);
     assert_eq!(
         column(&shown, "notes"),
         [
             "",
-            "not enforced by this version: big_query_mem_limit, io_weight",
-            "not enforced by this version: big_query_mem_limit",
+            "not enforced by this version: io_weight, max_io_bytes_per_second",
+            "not enforced by this version: max_io_bytes_per_second",
         ]
     );
     assert!(
         shown
             .to_string()
-            .ends_with("notice: io_weight is not enforced by this version (stored for g)\n")
+            .ends_with("notice: max_io_bytes_per_second is not enforced by this version (stored for g, h)\n")
     );
 }
 
