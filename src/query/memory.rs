@@ -113,8 +113,8 @@ pub fn on_pressure(
 /// before is not. Nothing is copied. For what a query gets from another and keeps: without it, memory stays its
 /// producer's until it is freed.
 ///
-/// The bytes that moved: the buffer's capacity, or 0 if it is the query's already, has at most 1022 bytes, or nothing is
-/// tracked.
+/// The bytes that moved: the buffer's capacity, or 0 if it is the query's already, has at most 1022 bytes, or nothing
+/// is tracked.
 ///
 /// # Errors
 ///

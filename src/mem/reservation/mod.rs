@@ -76,7 +76,8 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Full`] if they do not fit or others wait, [`MemoryError::TooLarge`]. The reservation is as before.
+    /// [`MemoryError::Full`] if they do not fit or others wait, [`MemoryError::TooLarge`]. The reservation is as
+    /// before.
     pub fn try_grow(&mut self, bytes: u64) -> Result<(), MemoryError> {
         self.desk.try_take(&self.payer, bytes)?;
         self.size += bytes;
