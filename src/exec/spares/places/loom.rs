@@ -4,7 +4,7 @@
 //! The fences stand for the total order of SeqCst operations, which loom takes for acquire and release only.
 
 use super::*;
-use crate::sync::atomic::{AtomicBool, fence};
+use crate::sync::atomic::fence;
 use std::sync::Arc;
 
 struct Model {
@@ -12,8 +12,8 @@ struct Model {
     /// Tasks of groups that a spare may serve.
     queue: Mutex<usize>,
     ran: AtomicUsize,
-    /// The worker whose poll was late has found nothing to do, and sleeps.
-    asleep: AtomicBool,
+    /// The worker whose poll was late has found nothing to do, and sleeps. Under a lock, as the list of sleepers is.
+    asleep: Mutex<bool>,
 }
 
 impl Model {
@@ -30,7 +30,7 @@ impl Model {
             places,
             queue: Mutex::new(0),
             ran: AtomicUsize::new(0),
-            asleep: AtomicBool::new(false),
+            asleep: Mutex::new(false),
         })
     }
 
@@ -42,13 +42,17 @@ impl Model {
     }
 
     fn notify(&self) {
-        if self.asleep.swap(false, SeqCst) {
+        if self.wake() {
             self.work();
         } else if self.places.is_open()
             && let Some(role) = self.summon()
         {
             self.serve(role);
         }
+    }
+
+    fn wake(&self) -> bool {
+        std::mem::take(&mut *self.asleep.lock())
     }
 
     fn summon(&self) -> Option<Role> {
@@ -100,9 +104,9 @@ impl Model {
     fn work(&self) {
         loop {
             while self.run() {}
-            self.asleep.store(true, SeqCst);
+            *self.asleep.lock() = true;
             fence(SeqCst);
-            if *self.queue.lock() == 0 || !self.asleep.swap(false, SeqCst) {
+            if *self.queue.lock() == 0 || !self.wake() {
                 return;
             }
         }
