@@ -26,6 +26,10 @@ use std::sync::{Arc, Weak};
 ///
 /// Cancel safe: dropped before it is done, nothing is reserved, and the next in the queue has its turn.
 ///
+/// # Metrics
+///
+/// `quotient_group_memory_reserved_bytes`; `quotient_group_memory_waiting` while it waits.
+///
 /// # Examples
 ///
 /// ```
@@ -78,6 +82,10 @@ pub fn try_reserve(bytes: u64) -> Result<Reservation, MemoryError> {
 /// # Errors
 ///
 /// [`MemoryError::NoTask`] outside of a governor's tasks.
+///
+/// # Metrics
+///
+/// `quotient_group_spill_requests_total`, whenever a query is asked.
 ///
 /// # Examples
 ///
