@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-/// Instructions of ours per operation that a shape may take: what was counted when it was set last (rustc 1.95, x86-64, no
-/// link-time optimisation), and a seventh more.
+/// Instructions of ours per operation that a shape may take: what was counted when it was set last (rustc 1.95, x86-64,
+/// no link-time optimisation), and a seventh more.
 const BOUNDS: [(&str, u64); 6] = [
     ("spawn", 2460),
     ("spawn_join", 3050),

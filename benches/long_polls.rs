@@ -1,5 +1,5 @@
-//! What jobs of one group wait beside another one's polls of 100 ms, with spares and without; and what the watchdog costs
-//! while polls are short.
+//! What jobs of one group wait beside another one's polls of 100 ms, with spares and without; and what the watchdog
+//! costs while polls are short.
 //!
 //! `cargo bench --bench long_polls -- [--quick]`. Two workers. Jobs come from a thread outside at uneven times, from
 //! spawn to their first poll, after the first overrun.

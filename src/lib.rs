@@ -102,20 +102,20 @@
 //! | queries at once | at most `concurrency_limit` per group, and `query_runner_threads` over all; excess ones wait in order, as many as `max_queued_queries` for `queue_timeout`, or are refused. With `MemoryThrottledFCFS` fewer while memory is short |
 //! | one poll | not interrupted, as in tokio; one longer than 5 ms is charged while it goes on, put down with the place where its task was spawned, and spare threads serve the other groups meanwhile |
 //! | one query | cut, cooled down or moved to another group when it uses more CPU time, scanned rows, memory or elapsed time than its group allows, at the end of the poll that crossed the limit |
-//! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory) |
-//! | spilling, IO | their properties are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory). Reservations ([`memory::reserve`]) wait in order; above `spill_mem_limit_threshold` queries that registered ([`memory::on_pressure`]) are asked for memory back first |
+//! | IO | `io_weight` and `max_io_bytes_per_second` are accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
 //! # Memory
 //!
 //! With `GroupAlloc` as the `#[global_allocator]` every block belongs to the query whose task allocates it, else to its
 //! group, else to the process, until it is freed, wherever and whenever that is. Each group has its `mem_limit`, the
-//! governor its `memory_limit`. Without it, nothing is tracked and nothing is limited.
+//! governor its `memory_limit`. Without it, nothing is tracked, and limits bind reservations only.
 //!
 //! Let T be the number of threads, L a group's limit, G the grace of max(8 MiB, 5 % of L), a chunk 256 KiB at most, and
 //! *tracked* the requested bytes of live blocks that are the group's. Then:
 //!
-//! - **P1 exact:** tracked ≤ used(g) ≤ tracked + T × 3 × chunk at any time; equal once all threads passed a boundary or
-//!   parked with a flush. No drift, however memory moves between threads or tasks, and no loss at thread exit.
+//! - **P1 exact:** tracked ≤ used(g) ≤ tracked + T × 3 × chunk at any time; equal once all threads passed a boundary
+//!   or parked with a flush. No drift, however memory moves between threads or tasks, and no loss at thread exit.
 //! - **P2 fallible:** no request through `reserve`, `try_grow` or a fallible scope makes tracked exceed L. Zero
 //!   overshoot.
 //! - **P3 infallible:** the first one that does not fit fails its query. Tracked never exceeds L by more than the bytes
@@ -159,24 +159,24 @@
 //!
 //! # Crate features
 //!
-//! - `mimalloc` (on): mimalloc inside [`alloc::GroupAlloc`]; a C compiler is needed to build it. Without it, the system's
-//!   allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
+//! - `mimalloc` (on): mimalloc inside [`alloc::GroupAlloc`]; a C compiler is needed to build it. Without it, the
+//!   system's allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
-//! - `tracing` (off): [`event`]s, such as kills, under the target `quotient` of the crate `tracing`. Nothing on the hot
-//!   path.
+//! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
+//!   one dependency. Nothing on the hot path.
 //!
 //! # What is kept stable
 //!
 //! Versions follow semantic versioning for what this page re-exports ([`task`] included) and for the plain values
 //! that its methods take and give: [`sql::Output`], [`sql::Value`], [`sql::SqlError`] and what they hold, the
-//! numbers of [`mod@unit`], [`admission::WaitReason`], [`exec::stats`]; for the SQL; and for the names, types and labels
-//! in [`metrics::names`].
+//! numbers of [`mod@unit`], [`admission::WaitReason`], [`exec::stats`]; for the SQL; and for the names, types and
+//! labels in [`metrics::names`].
 //!
 //! Everything else in the modules below is open for tests, simulation and the curious, and may change in any
-//! version: [`catalog`], [`settings`], [`classify`], [`admission`], [`sched`], [`mem`] and [`exec`] are the stages of a request,
-//! [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold them together. Read from left to
-//! right they tell how it works; what a program needs of them is re-exported here.
+//! version: [`catalog`], [`settings`], [`classify`], [`admission`], [`sched`], [`mem`] and [`exec`] are the stages of
+//! a request, [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold them together. Read from
+//! left to right they tell how it works; what a program needs of them is re-exported here.
 //!
 //! The repository's `docs/` has a guide, the SQL reference, and the decisions with their reasons.
 

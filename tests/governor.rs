@@ -388,9 +388,11 @@ async fn requests_are_counted_where_they_went_and_drops_where_they_were_charged(
     for user in ["bi", "bi", "nobody"] {
         drop(governor.try_admit(&Attributes::new().user(user)).unwrap());
     }
+    let by_name = Attributes::new().user("nobody").resource_group("bi");
+    drop(governor.try_admit(&by_name).unwrap());
     let page = governor.render_metrics();
     for line in [
-        "quotient_group_classified_total{group=\"bi\"} 2",
+        "quotient_group_classified_total{group=\"bi\"} 3",
         "quotient_unclassified_total 1",
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\n{page}");

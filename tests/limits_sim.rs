@@ -1,42 +1,14 @@
 //! Reservations and caps, in virtual time: what they promise, and what they leave behind when they change.
 
+#[path = "support/simulated.rs"]
+mod simulated;
+
 use proptest::prelude::*;
 use quotient::sched::fair::Slot;
 use quotient::sched::sim::{Rng, Setup, Sim, Step, Then, bursts, job, random, steady};
 use quotient::sched::trace::replay;
 use quotient::unit::Nanos;
-
-const MS: u64 = 1_000_000;
-
-fn ms(n: u64) -> Nanos {
-    Nanos::from_millis(n)
-}
-
-fn us(n: u64) -> Nanos {
-    Nanos::from_micros(n)
-}
-
-fn sim(workers: usize) -> Sim {
-    Sim::new(Setup {
-        workers,
-        ..Setup::default()
-    })
-}
-
-/// `tasks` endless tasks that begin at `at`.
-fn load(sim: &mut Sim, group: Slot, tasks: usize, at: Nanos, poll: Nanos) {
-    for _ in 0..tasks {
-        sim.spawn(group, None, at, steady(poll));
-    }
-}
-
-/// What the groups are given during the next `time`.
-fn during(sim: &mut Sim, time: Nanos, groups: &[Slot]) -> Vec<u64> {
-    let before: Vec<Nanos> = groups.iter().map(|&g| sim.given(g)).collect();
-    sim.run_for(time);
-    let after = groups.iter().map(|&g| sim.given(g));
-    after.zip(before).map(|(a, b)| a.since(b).0).collect()
-}
+use simulated::{MS, during, load, ms, sim, us};
 
 fn assert_near(given: u64, expected: u64, slack: Nanos, what: &str) {
     assert!(

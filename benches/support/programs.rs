@@ -1,7 +1,7 @@
 //! Four programs that allocate much, and a binary per allocator: an allocator is a process's.
 //!
-//! `cargo bench --bench alloc_groups` runs itself, `alloc_mimalloc` and `alloc_system` in turn, each program in a process
-//! of its own, and prints CPU time and resident size relative to mimalloc's.
+//! `cargo bench --bench alloc_groups` runs itself, `alloc_mimalloc` and `alloc_system` in turn, each program in a
+//! process of its own, and prints CPU time and resident size relative to mimalloc's.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

@@ -67,7 +67,8 @@ impl Hosts {
         Ok(Outcome { answer, group })
     }
 
-    /// The worker time that the governor has charged each of these groups with so far; zero for one that does not exist.
+    /// The worker time that the governor has charged each of these groups with so far; zero for one that does not
+    /// exist.
     pub(crate) fn charged<'a>(&self, groups: impl Iterator<Item = &'a str>) -> [Duration; TENANTS] {
         let metrics = self.governor.metrics();
         let mut charged = [Duration::ZERO; TENANTS];

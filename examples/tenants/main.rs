@@ -7,10 +7,10 @@
 //! A real service on loopback answers analytical queries over a table of some million rows. Real HTTP clients, in a
 //! child process, act for its tenants in closed loops and check every answer. Six suites run, each on plain
 //! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
-//! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze (`--scene 2`)
-//! with a picture of the throttle's curve, a runaway query (`--scene 3`), and a tenant that tries to take all memory
-//! (`--scene 4`) with the memory's curves. Exit status: 0 when every promise held, 1 when one did not, 2 when the run
-//! failed.
+//! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze
+//! (`--scene 2`) with a picture of the throttle's curve, a runaway query (`--scene 3`), and a tenant that tries to take
+//! all memory (`--scene 4`) with the memory's curves. Exit status: 0 when every promise held, 1 when one did not, 2
+//! when the run failed.
 //!
 //! `--quick` (some seconds, also on a busy machine) runs all of this with small queries and short windows and judges
 //! by wider rules ([`suites::Rules`]): that it works, not how exactly.

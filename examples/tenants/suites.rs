@@ -129,8 +129,8 @@ pub(crate) enum Promise {
 }
 
 impl Suite {
-    /// The share of the worker time that each tenant is entitled to when all have more work than they get: by weight, but
-    /// for the first one no less than what it reserves. One worker is never reserved.
+    /// The share of the worker time that each tenant is entitled to when all have more work than they get: by weight,
+    /// but for the first one no less than what it reserves. One worker is never reserved.
     pub(crate) fn shares(&self, workers: usize) -> Vec<f64> {
         let weights = || self.tenants.iter().map(|tenant| f64::from(tenant.weight));
         let all: f64 = weights().sum();

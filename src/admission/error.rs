@@ -2,6 +2,7 @@
 //!
 //! Data only; any thread.
 
+use crate::clock::unix_seconds;
 use crate::unit::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -102,9 +103,9 @@ pub enum AdmissionError {
     },
     /// Requests like this one were killed too often of late.
     #[error(
-        "refused until {} s after 1970 (Unix time) because requests like it were killed: {report}; \
+        "refused until {:.0} s after 1970 (Unix time) because requests like it were killed: {report}; \
          SHOW WATCHES lists what is refused, DROP WATCH lifts it",
-        unix_seconds(*until)
+        unix_seconds(*until).floor()
     )]
     Watched {
         /// When requests like it are admitted again.
@@ -209,9 +210,4 @@ fn advice(reason: WaitReason) -> &'static str {
         WaitReason::GovernorLimit => ", or raise query_runner_threads",
         WaitReason::MemoryThrottle => "",
     }
-}
-
-fn unix_seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }

@@ -1,7 +1,7 @@
 //! What the catalog was: its last versions, with the time and the statements that made each.
 //!
-//! Data only, any thread: times come in. Snapshots share what did not change between them, so that a hundred of a thousand
-//! groups are cheap.
+//! Data only, any thread: times come in. Snapshots share what did not change between them, so that a hundred of a
+//! thousand groups are cheap.
 
 use super::snapshot::Snapshot;
 use crate::sql::{Output, Value};

@@ -53,8 +53,8 @@ use std::sync::Arc;
 pub enum Origin {
     /// A client: values beyond this machine are refused.
     Statement,
-    /// A catalog file or `init_sql`: values beyond this machine are kept as written, cut in effect and reported, so that
-    /// a catalog that moves to a smaller machine always loads.
+    /// A catalog file or `init_sql`: values beyond this machine are kept as written, cut in effect and reported, so
+    /// that a catalog that moves to a smaller machine always loads.
     File,
 }
 

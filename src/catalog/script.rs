@@ -1,7 +1,7 @@
 //! A catalog as the text that is kept: canonical statements, each below a comment with its ids.
 //!
-//! Pure. A person may edit the text: the comments are for identity only, and what they do not say gets new ids. The first
-//! one carries the version and the next id, so that neither is ever given twice.
+//! Pure. A person may edit the text: the comments are for identity only, and what they do not say gets new ids. The
+//! first one carries the version and the next id, so that neither is ever given twice.
 
 use super::snapshot::Snapshot;
 use crate::sql::{self, Caps, SqlError, Statement};

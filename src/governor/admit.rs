@@ -22,6 +22,10 @@ impl Governor {
     /// # Errors
     ///
     /// If the request names a group that does not exist, or that it may not choose.
+    ///
+    /// # Metrics
+    ///
+    /// `quotient_group_classified_total`, or `quotient_unclassified_total` if nothing fits.
     pub fn classify(&self, attributes: &Attributes) -> Result<GroupHandle, Error> {
         Ok(GroupHandle {
             entry: self.route(attributes)?,
@@ -37,6 +41,7 @@ impl Governor {
             if !(self.inner.allow_override)(attributes, name) {
                 return Err(AdmissionError::OverrideRefused { group: name.into() });
             }
+            entry.classified.fetch_add(1, Relaxed);
             return Ok(entry.clone());
         }
         let found = routing
@@ -69,6 +74,12 @@ impl Governor {
     ///
     /// Cancel safe: dropped at any instant, it leaves the line, or gives the place that it was just given to the
     /// next one; a query that nobody takes is ended.
+    ///
+    /// # Metrics
+    ///
+    /// Those of [`classify`](Governor::classify); `quotient_group_admission_total`, whatever becomes of it, and
+    /// `quotient_group_admission_wait_seconds` if it is admitted; meanwhile `quotient_group_queries`, and at the
+    /// query's end `quotient_group_queries_total`.
     pub async fn admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
         let (entry, query, arrived) = self.arrive(attributes)?;
         let permit = match arrived {

@@ -141,8 +141,9 @@ impl Builder {
         self
     }
 
-    /// A script that is run, as one, before anything else; what it says of groups only if no catalog is found where it is kept. Values beyond this machine are cut in effect, which
-    /// SHOW reports, instead of refused. Called again, the scripts follow each other.
+    /// A script that is run, as one, before anything else; what it says of groups only if no catalog is found where it
+    /// is kept. Values beyond this machine are cut in effect, which SHOW reports, instead of refused. Called again, the
+    /// scripts follow each other.
     pub fn init_sql(mut self, script: &str) -> Builder {
         if !self.init_sql.is_empty() {
             self.init_sql.push_str(";\n");
@@ -216,7 +217,8 @@ impl Builder {
 
     /// Whether each worker of [`Host::Owned`] keeps to one CPU, in turn of those that the process may use. Default:
     /// no, the system places them. Worth it where nothing else runs on the machine; elsewhere a worker waits for
-    /// its CPU while others are idle. Threads that a task starts itself inherit its CPU. No effect where the system cannot, and none on [`Host::Attached`].
+    /// its CPU while others are idle. Threads that a task starts itself inherit its CPU. No effect where the system
+    /// cannot, and none on [`Host::Attached`].
     pub fn pin_workers(mut self, pinned: bool) -> Builder {
         self.pinned = pinned;
         self
@@ -226,9 +228,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Catalog`] if the kept catalog cannot be opened; [`Error::NoRuntime`] for [`Host::Attached`] outside of a tokio runtime, [`Error::Host`] if the system refuses
-    /// what [`Host::Owned`] needs, [`Error::Invalid`] for a value out of range, [`Error::Sql`] if the script is
-    /// refused: nothing is started then.
+    /// [`Error::Catalog`] if the kept catalog cannot be opened; [`Error::NoRuntime`] for [`Host::Attached`] outside of
+    /// a tokio runtime, [`Error::Host`] if the system refuses what [`Host::Owned`] needs, [`Error::Invalid`] for a
+    /// value out of range, [`Error::Sql`] if the script is refused: nothing is started then.
     pub fn build(self) -> Result<Governor, Error> {
         let attached = match self.host {
             Host::Attached => Some(Handle::try_current().map_err(|_| Error::NoRuntime)?),

@@ -22,6 +22,10 @@ impl Governor {
     /// # Cancel safety
     ///
     /// It does not wait for anything: once polled, it is done.
+    ///
+    /// # Metrics
+    ///
+    /// `quotient_catalog_version`; `quotient_catalog_apply_errors_total` for a script that fails.
     pub async fn execute(&self, script: &str) -> Result<Vec<Output>, Error> {
         let run = || -> Result<Vec<Output>, sql::SqlError> {
             let statements = sql::parse(script)?;

@@ -9,7 +9,8 @@ use crate::unit::GroupId;
 use std::fmt;
 use std::sync::Arc;
 
-/// A resource group, as found by [`Governor::classify`](super::Governor::classify). It stays valid when the group is dropped.
+/// A resource group, as found by [`Governor::classify`](super::Governor::classify). It stays valid when the group is
+/// dropped.
 #[derive(Clone)]
 pub struct GroupHandle {
     pub(super) entry: Arc<Entry>,
@@ -26,8 +27,8 @@ impl GroupHandle {
         self.entry.id
     }
 
-    /// The CPU time, the polls and the memory of all its queries and tasks since it was created. The other fields, which are
-    /// kept per query, are zero; [`stats`](GroupHandle::stats) has histograms of its polls.
+    /// The CPU time, the polls and the memory of all its queries and tasks since it was created. The other fields,
+    /// which are kept per query, are zero; [`stats`](GroupHandle::stats) has histograms of its polls.
     pub fn usage(&self) -> Usage {
         let usage = self.entry.usage();
         Usage {

@@ -47,6 +47,11 @@ impl Governor {
 
     /// Ends a query, running or waiting for a place: what `KILL QUERY id` does. False if there is no such query.
     /// One that was killed before stays killed for its first reason.
+    ///
+    /// # Metrics
+    ///
+    /// `quotient_kill_latency_seconds` and, when its last future is gone, `quotient_group_queries_total` with the outcome
+    /// `killed`; for one that waited, `quotient_group_admission_total` with `cancelled`.
     pub fn kill(&self, id: QueryId, why: &str) -> bool {
         self.kill_by(id, why, "Governor::kill")
     }

@@ -21,6 +21,24 @@ static INSTALLED: OnceLock<Governor> = OnceLock::new();
 /// # Panics
 ///
 /// Outside of a task, with no governor entered or installed, as tokio does without a runtime.
+///
+/// # Metrics
+///
+/// `quotient_group_tasks_total` and `quotient_group_tasks`; what the task uses is in
+/// `quotient_group_cpu_seconds_total`.
+///
+/// # Examples
+///
+/// ```
+/// use quotient::{Governor, Host};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let governor = Governor::builder().host(Host::Owned).workers(1).build()?;
+/// let _entered = governor.enter();
+/// let answer = quotient::spawn(async { quotient::task::current().map(|it| it.group().to_owned()) });
+/// assert_eq!(governor.block_on(answer)?.as_deref(), Some("default_wg"));
+/// # Ok(()) }
+/// ```
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -46,6 +64,10 @@ where
 /// # Panics
 ///
 /// As [`spawn`]; and if the pool can start no thread, as tokio does.
+///
+/// # Metrics
+///
+/// `quotient_group_cpu_seconds_total` of the kind `blocking`.
 #[track_caller]
 pub fn spawn_blocking<F, R>(closure: F) -> JoinHandle<R>
 where

@@ -1,6 +1,7 @@
 //! The memory throttle's beat: looks at the memory once per interval, and asks for a collection when it lasts.
 //!
-//! Wiring; a housekeeping task, on whichever thread of the host's runtime runs it. Nothing is looked at while the throttle is off.
+//! Wiring; a housekeeping task, on whichever thread of the host's runtime runs it. Nothing is looked at while the
+//! throttle is off.
 
 use super::Inner;
 use crate::event;

@@ -24,7 +24,10 @@
 //!    comes in or goes out is therefore passed through an empty assembler statement, whose result is a pointer
 //!    that the compiler knows nothing about. Where there is no inline assembler, all tags are in the table.
 
-#![allow(unsafe_code)]
+#![allow(
+    unsafe_code,
+    reason = "GlobalAlloc is an unsafe trait; denied in the rest of the crate"
+)]
 
 #[cfg(feature = "mimalloc")]
 mod inner;

@@ -14,6 +14,7 @@ pub(super) const KEPT_OWNERS: u32 = 16;
 
 /// A single request of this size or more is never granted beyond a limit.
 pub const LARGE: u64 = 1 << 20;
+/// The grace of groups of up to 160 MiB: a twentieth of less would not hold a few requests just below [`LARGE`].
 const LEAST_GRACE: u64 = 8 << 20;
 
 /// How much a thread takes beyond what it needs now, `room` bytes below the nearest limit.

@@ -46,8 +46,8 @@ mod sealed {
     }
 }
 
-/// Makes `buffer` the property of `owner`. The bytes that moved: 0 for small buffers, for one that is the owner's already,
-/// and where nothing is tracked.
+/// Makes `buffer` the property of `owner`. The bytes that moved: 0 for small buffers, for one that is the owner's
+/// already, and where nothing is tracked.
 pub(crate) fn transfer(owner: &OwnerHandle, buffer: &mut impl Buffer) -> Result<u64, Shortfall> {
     let (block, size) = buffer.block();
     if size == 0 || !is_global() {

@@ -8,6 +8,10 @@ use crate::unit::QueryId;
 
 /// Adds to the rows scanned by the query of the running task; nothing outside of one. As
 /// [`Query::record_scan_rows`], and cheap enough to be called per batch.
+///
+/// # Metrics
+///
+/// `quotient_group_big_query_total`, if that is more than the group's `big_query_scan_rows_limit`.
 pub fn record_scan_rows(rows: u64) {
     task::with_account(|account| account.record_scan_rows(rows));
 }

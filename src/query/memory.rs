@@ -26,6 +26,10 @@ use std::sync::{Arc, Weak};
 ///
 /// Cancel safe: dropped before it is done, nothing is reserved, and the next in the queue has its turn.
 ///
+/// # Metrics
+///
+/// `quotient_group_memory_reserved_bytes`; `quotient_group_memory_waiting` while it waits.
+///
 /// # Examples
 ///
 /// ```
@@ -79,6 +83,10 @@ pub fn try_reserve(bytes: u64) -> Result<Reservation, MemoryError> {
 ///
 /// [`MemoryError::NoTask`] outside of a governor's tasks.
 ///
+/// # Metrics
+///
+/// `quotient_group_spill_requests_total`, whenever a query is asked.
+///
 /// # Examples
 ///
 /// ```
@@ -113,8 +121,8 @@ pub fn on_pressure(
 /// before is not. Nothing is copied. For what a query gets from another and keeps: without it, memory stays its
 /// producer's until it is freed.
 ///
-/// The bytes that moved: the buffer's capacity, or 0 if it is the query's already, has at most 1022 bytes, or nothing is
-/// tracked.
+/// The bytes that moved: the buffer's capacity, or 0 if it is the query's already, has at most 1022 bytes, or nothing
+/// is tracked.
 ///
 /// # Errors
 ///

@@ -2,48 +2,37 @@
 //!
 //! Pure.
 
-use super::relation::{Column, Relation};
+use super::relation::{Cell, Relation, relation};
 use crate::exec::stats::LongPoll;
 use crate::sql::{Type, Value};
+
+const COLUMNS: [Cell<LongPoll>; 8] = [
+    ("group_name", Type::Text, |poll| poll.group.as_str().into()),
+    ("query", Type::Int, |poll| poll.query.map(|it| it.0).into()),
+    ("spawned_at", Type::Text, |poll| {
+        poll.place.map(ToString::to_string).into()
+    }),
+    ("began_seconds_ago", Type::Float, |poll| {
+        poll.ago.as_secs_f64().into()
+    }),
+    ("seconds", Type::Float, |poll| {
+        poll.lasted.as_secs_f64().into()
+    }),
+    ("is_over", Type::Bool, |poll| poll.over.into()),
+    ("was_blocked", Type::Bool, |poll| poll.blocked.into()),
+    ("waited", Type::Text, waited),
+];
 
 /// One row per poll that is remembered, in the order given. `waited` names the groups that had ready tasks when it was
 /// noticed, and how many each.
 pub fn table(polls: &[LongPoll]) -> Relation {
-    let columns = [
-        ("group_name", Type::Text),
-        ("query", Type::Int),
-        ("spawned_at", Type::Text),
-        ("began_seconds_ago", Type::Float),
-        ("seconds", Type::Float),
-        ("is_over", Type::Bool),
-        ("was_blocked", Type::Bool),
-        ("waited", Type::Text),
-    ];
-    let column = |(name, kind)| Column { name, kind };
-    Relation {
-        name: "long_polls",
-        columns: columns.into_iter().map(column).collect(),
-        rows: polls.iter().map(cells).collect(),
-    }
+    relation("long_polls", &COLUMNS, polls)
 }
 
-fn cells(poll: &LongPoll) -> Vec<Value> {
-    let waited = poll.waited.iter();
-    let waited: Vec<String> = waited
-        .map(|(group, tasks)| format!("{group} ({tasks})"))
-        .collect();
-    vec![
-        poll.group.as_str().into(),
-        poll.query.map(|query| query.0).into(),
-        poll.place
-            .map(|place| format!("{}:{}", place.file(), place.line()))
-            .into(),
-        poll.ago.as_secs_f64().into(),
-        poll.lasted.as_secs_f64().into(),
-        poll.over.into(),
-        poll.blocked.into(),
-        waited.join(", ").into(),
-    ]
+fn waited(poll: &LongPoll) -> Value {
+    let each = |(group, tasks): &(String, usize)| format!("{group} ({tasks})");
+    let all: Vec<String> = poll.waited.iter().map(each).collect();
+    all.join(", ").into()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! A catalog in a file: written beside it, synced, put in its place in one step.
 //!
-//! Mechanism; the thread that changes the catalog, blocking. Beside the file `groups.sql` there may be `groups.sql.new`, which a
-//! program that died left behind and nobody reads, and `groups.sql.lock`, which is empty: programs that share the file
-//! wait for each other by it while they compare and replace.
+//! Mechanism; the thread that changes the catalog, blocking. Beside the file `groups.sql` there may be
+//! `groups.sql.new`, which a program that died left behind and nobody reads, and `groups.sql.lock`, which is empty:
+//! programs that share the file wait for each other by it while they compare and replace.
 
 use super::disk::{Disk, RealDisk};
 use super::{CatalogStore, StoreError};

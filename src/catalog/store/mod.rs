@@ -1,8 +1,8 @@
 //! Where the catalog's text is kept between two lives of the program.
 //!
-//! Mechanism; whoever changes the catalog calls it, one at a time. A change is durable before anybody sees it: what cannot
-//! be kept is refused. Texts are compared, versions are not trusted, so that two programs on one store cannot undo each
-//! other's changes unseen.
+//! Mechanism; whoever changes the catalog calls it, one at a time. A change is durable before anybody sees it: what
+//! cannot be kept is refused. Texts are compared, versions are not trusted, so that two programs on one store cannot
+//! undo each other's changes unseen.
 
 mod disk;
 mod file;
@@ -25,8 +25,8 @@ pub trait CatalogStore: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] if somebody else replaced it; else what failed. The old text is still there then, or, if
-    /// the very last step failed, perhaps the new one.
+    /// [`StoreError::Conflict`] if somebody else replaced it; else what failed. The old text is still there then, or,
+    /// if the very last step failed, perhaps the new one.
     fn save(&self, text: &str, seen: Option<&str>) -> Result<(), StoreError>;
 
     /// Where it is kept, for messages.

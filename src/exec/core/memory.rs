@@ -33,10 +33,10 @@ impl Core {
         (self.config.shortage)(account, shortfall)
     }
 
-    /// The watchdog's part: kills those that were doomed where no end of a poll is near, and attends to threads that were
-    /// parked for good inside a poll. The task's handle learns why it ends, its query is killed, and another thread
-    /// takes the worker's place. Once as many threads are lost as there were workers, the groups that lost them are
-    /// frozen.
+    /// The watchdog's part: kills those that were doomed where no end of a poll is near, and attends to threads that
+    /// were parked for good inside a poll. The task's handle learns why it ends, its query is killed, and another
+    /// thread takes the worker's place. Once as many threads are lost as there were workers, the groups that lost them
+    /// are frozen.
     pub(in crate::exec) fn attend_memory(&self) {
         let dooms = mem::dooms();
         if self.dooms.swap(dooms, SeqCst) != dooms {

@@ -28,6 +28,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// # Panics
 ///
 /// On a current-thread runtime, as tokio's; and if `f` panics.
+///
+/// # Metrics
+///
+/// `quotient_spares` and `quotient_spares_started_total`, if there was work for the thread that takes the place.
 #[track_caller]
 pub fn block_in_place<F, R>(f: F) -> R
 where

@@ -2,7 +2,7 @@
 //!
 //! Mechanism; any thread.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a part of the allocator")]
 
 use std::alloc::{GlobalAlloc, Layout};
 

@@ -2,7 +2,7 @@
 //!
 //! Mechanism; any thread, inside the allocator. The numbered invariants are those of the [allocator](super).
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a part of the allocator")]
 
 use std::alloc::Layout;
 use std::ptr::null_mut;

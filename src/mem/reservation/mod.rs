@@ -1,7 +1,7 @@
 //! Memory that is promised to a query before it is used: the value that holds it, and the wait for it.
 //!
 //! Any thread. A [`Reservation`] gives its bytes back when it is dropped, and there is no other way to lose them:
-//! cancel, panic, kill and abort all end in dropping. Waiting is a future of its own, [`Reserving`], so that whoever
+//! cancel, panic, kill and abort all end in dropping. Waiting is a future of its own, `Reserving`, so that whoever
 //! drops it in between gives back what it was served, and holds up nobody.
 
 use crate::mem::desk::{Desk, Found, Payer};
@@ -76,7 +76,8 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Full`] if they do not fit or others wait, [`MemoryError::TooLarge`]. The reservation is as before.
+    /// [`MemoryError::Full`] if they do not fit or others wait, [`MemoryError::TooLarge`]. The reservation is as
+    /// before.
     pub fn try_grow(&mut self, bytes: u64) -> Result<(), MemoryError> {
         self.desk.try_take(&self.payer, bytes)?;
         self.size += bytes;

@@ -7,8 +7,8 @@
 use super::{Charge, Fair, Slot, Worker};
 use crate::unit::Nanos;
 
-/// How long a group is taken at its word that its polls are long. One that has changed its ways costs the others, for so
-/// long, a wake-up of a spare's thread per burst of theirs.
+/// How long a group is taken at its word that its polls are long. One that has changed its ways costs the others, for
+/// so long, a wake-up of a spare's thread per burst of theirs.
 const NOTORIOUS: Nanos = Nanos::from_secs(1);
 
 /// What a late poll does, as far as it can be told from outside.

@@ -11,8 +11,8 @@
 //!    the older query goes first until it has used the level up, so that equal queries finish one after the
 //!    other instead of all late. In the last level, which has no end, queries take turns of [`LAST_SLICE`].
 //! 4. Tasks without a query go first in, first out, and take every other turn of a level.
-//! 5. Tasks that only have to be dropped are [`URGENT`]: before all levels, and on no level's account. One that waits is
-//!    found by its [`Place`] and drawn out, however deep the queue is.
+//! 5. Tasks that only have to be dropped are [`URGENT`]: before all levels, and on no level's account. One that waits
+//!    is found by its [`Place`] and drawn out, however deep the queue is.
 
 mod line;
 

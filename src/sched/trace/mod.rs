@@ -16,7 +16,10 @@ use crate::unit::{Cores, Nanos, Weight};
 
 /// One call to the policy, with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The fields are the arguments of the method of `Fair` that each variant names.
+#[allow(
+    missing_docs,
+    reason = "the fields are the arguments of the method of `Fair` that each variant names"
+)]
 pub enum Op {
     /// [`Fair::add`].
     Add { weight: Weight },

@@ -17,7 +17,8 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Span as Place;
 
-/// Nested parentheses and NOTs at most. One level takes the parser 57 KiB of stack where it is not optimised (measured).
+/// Nested parentheses and NOTs at most. One level takes the parser 57 KiB of stack where it is not optimised
+/// (measured).
 const DEPTH: usize = 16;
 
 type Read<T> = Result<T, SqlError>;

@@ -1,8 +1,9 @@
 //! SELECT over a view, as PostgreSQL would answer it over a table of the same rows.
 //!
-//! Pure. Names and types are settled before the first row is looked at, so that a mistake is found in an empty view too.
-//! The semantics are PostgreSQL's, compared with the real one by `tests/select_postgres.rs`: three-valued logic, NULL
-//! above everything in ORDER BY, NaN above every number and equal to itself, texts compared by code point (`COLLATE "C"`).
+//! Pure. Names and types are settled before the first row is looked at, so that a mistake is found in an empty view
+//! too. The semantics are PostgreSQL's, compared with the real one by `tests/select_postgres.rs`: three-valued logic,
+//! NULL above everything in ORDER BY, NaN above every number and equal to itself, texts compared by code point
+//! (`COLLATE "C"`).
 
 mod condition;
 mod fold;
