@@ -170,7 +170,7 @@ fn stay(core: &Core, worker: &Worker) -> bool {
         .role()
         .and_then(|role| core.spares.places.review(role))
     else {
-        worker.stand_down();
+        leave(core, worker);
         return false;
     };
     worker.stand_in(role);
@@ -178,7 +178,7 @@ fn stay(core: &Core, worker: &Worker) -> bool {
     if exit == Exit::Yield {
         return true;
     }
-    worker.stand_down();
+    leave(core, worker);
     core.spares.places.leave(role);
     // Whoever made a group ready before the place was open again saw it filled.
     match core.enlist() {
@@ -192,4 +192,10 @@ fn stay(core: &Core, worker: &Worker) -> bool {
         }
         None => false,
     }
+}
+
+/// Gives back what it holds. It may have run the last task of all in the quantum before, and looks at nothing after.
+fn leave(core: &Core, worker: &Worker) {
+    worker.stand_down();
+    core.look_whether_over();
 }
