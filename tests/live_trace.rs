@@ -39,7 +39,8 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
         tasks.push(spawn("a", 50, 20 + i % 3 * 100));
         tasks.push(spawn("b", 50, 30));
         tasks.push(spawn("fast", 5, 20));
-        tasks.push(spawn("slow", 5, 20));
+        // Many times what its cap holds at once: it must wait for a refill.
+        tasks.push(spawn("slow", 5, 400));
         if i == 20 {
             governor
                 .execute(
@@ -65,9 +66,8 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
     assert!(
         has(|op| matches!(op, Op::SetReserved { .. })) && has(|op| matches!(op, Op::SetCap { .. }))
     );
-    assert!(
-        has(|op| matches!(op, Op::Refill { .. })) && has(|op| matches!(op, Op::GiveWay { .. }))
-    );
+    assert!(has(|op| matches!(op, Op::Refill { .. })));
+    assert!(has(|op| matches!(op, Op::GiveWay { .. })));
     replay(&trace).unwrap();
     // And once more after a trip through its text.
     let read: Trace = trace.to_string().parse().unwrap();
