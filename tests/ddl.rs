@@ -338,11 +338,9 @@ fn a_property_without_its_stage_is_stored_and_every_answer_says_so() {
             "not enforced by this version: max_io_bytes_per_second",
         ]
     );
-    assert!(
-        shown
-            .to_string()
-            .ends_with("notice: max_io_bytes_per_second is not enforced by this version (stored for g, h)\n")
-    );
+    assert!(shown.to_string().ends_with(
+        "notice: max_io_bytes_per_second is not enforced by this version (stored for g, h)\n"
+    ));
 }
 
 #[test]
