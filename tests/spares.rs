@@ -353,7 +353,7 @@ fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
     });
     core.stand_in_on(runtime.handle());
     let shut: quotient::exec::join::Cause = Arc::new(std::fmt::Error);
-    let _driven = host::attach(runtime.handle().clone(), workers, &shut);
+    let _driven = host::attach(&core, runtime.handle().clone(), workers, &shut);
     let group = Group::new(&core, "g", Weight::new(1));
     let account = Account::for_group(group);
     let (release, parked) = std::sync::mpsc::channel::<()>();

@@ -113,6 +113,16 @@ pub enum AdmissionError {
         /// What they were killed for.
         report: Arc<str>,
     },
+    /// The group's polls have cost as many threads as there were workers: nothing of it runs any more. See
+    /// [`MemoryOverrun::Quarantine`](crate::memory::MemoryOverrun::Quarantine).
+    #[error(
+        "resource group '{group}' is frozen: polls that asked for more memory than its mem_limit allows have cost \
+         as many threads as there were workers; a group created anew is not"
+    )]
+    Frozen {
+        /// The group.
+        group: Arc<str>,
+    },
     /// The governor is shutting down.
     #[error("the governor is shutting down and admits nothing more")]
     ShuttingDown,
@@ -127,7 +137,8 @@ impl AdmissionError {
             | AdmissionError::Rejected { group, .. }
             | AdmissionError::MemoryThrottled { group, .. }
             | AdmissionError::UnknownGroup { group }
-            | AdmissionError::OverrideRefused { group } => Some(group),
+            | AdmissionError::OverrideRefused { group }
+            | AdmissionError::Frozen { group } => Some(group),
             AdmissionError::Killed { .. }
             | AdmissionError::Watched { .. }
             | AdmissionError::ShuttingDown => None,
@@ -157,6 +168,7 @@ impl AdmissionError {
             AdmissionError::UnknownGroup { .. }
             | AdmissionError::OverrideRefused { .. }
             | AdmissionError::Killed { .. }
+            | AdmissionError::Frozen { .. }
             | AdmissionError::ShuttingDown => false,
         }
     }

@@ -104,7 +104,7 @@ impl Group {
     }
 
     /// Why nothing of it runs any more.
-    pub(super) fn frozen(&self) -> Option<&Cause> {
+    pub fn frozen(&self) -> Option<&Cause> {
         self.frozen.get()
     }
 

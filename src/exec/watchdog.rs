@@ -140,6 +140,9 @@ fn watch(core: &Weak<Core>) {
     let (mut quiet, mut pause, mut memory) = (0, TICK, Memory::default());
     while let Some(core) = core.upgrade() {
         if core.is_unmanned() {
+            // If the last ones are lost, nobody else has said so.
+            core.watchdog().look_after_io(&core);
+            core.dismiss();
             return;
         }
         core.attend_memory();

@@ -86,6 +86,7 @@ impl Governor {
             Arrived::In(permit) => permit,
             Arrived::Waits(waiting) => waiting.await?,
         };
+        thawed(&entry)?;
         let account = account(&entry, query);
         Ok(self.inner.enrol(&entry, account, permit, attributes))
     }
@@ -132,6 +133,7 @@ impl Governor {
             let entry = self.route(attributes)?;
             let fingerprint = attributes.get_fingerprint();
             let let_in = self.inner.breaker.let_in(&entry, fingerprint);
+            let let_in = let_in.and_then(|()| thawed(&entry));
             match let_in.and_then(|()| ask(&entry)) {
                 // Dropped between the two steps: whoever did not ask for it by name is classified anew.
                 Err(AdmissionError::UnknownGroup { .. })
@@ -185,6 +187,16 @@ impl Governor {
     }
 }
 
+/// Refuses for a group of which nothing runs any more.
+fn thawed(entry: &Entry) -> Result<(), AdmissionError> {
+    match entry.group.frozen() {
+        None => Ok(()),
+        Some(_) => Err(AdmissionError::Frozen {
+            group: entry.name.clone(),
+        }),
+    }
+}
+
 /// A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
 fn shared(entry: &Entry) -> Option<Permit> {
     let parent = Query::current()?;
@@ -207,7 +219,8 @@ async fn admitted<F: Future>(
     waiting: Waiting,
     future: F,
 ) -> F::Output {
-    let answer = match waiting.await {
+    let let_in = waiting.await;
+    let answer = match let_in.and_then(|permit| thawed(&entry).map(|()| permit)) {
         Ok(permit) => match governor.upgrade() {
             Some(governor) => Ok(governor.enrol(&entry, account.clone(), permit, &attributes)),
             None => Err(KillReason::Shutdown),

@@ -337,7 +337,7 @@ impl Builder {
         });
         let abandoned = KillReason::Shutdown.into_cause();
         let driven = match attached {
-            Some(runtime) => host::attach(runtime, crew, &abandoned),
+            Some(runtime) => host::attach(&core, runtime, crew, &abandoned),
             None => host::own(&core, crew, self.pinned, &abandoned)
                 .map_err(|error| Error::Host(Arc::new(error)))?,
         };

@@ -40,7 +40,11 @@ impl Core {
 
     /// Whether the workers may leave: everything was ended and is gone.
     pub(in crate::exec) fn is_over(&self) -> bool {
-        self.ending.is_over(|| self.live(), || self.wake_all())
+        let tell = || {
+            self.wake_all();
+            self.news.notify_waiters();
+        };
+        self.ending.is_over(|| self.live(), tell)
     }
 
     /// A task is gone that no worker ran: it may have been the last one, and the workers sleep.

@@ -9,6 +9,7 @@ use crate::exec::join::Cause;
 use crate::mem::{self, OwnerHandle, Shortfall};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use tokio::sync::futures::Notified;
 
 impl Core {
     /// Whose the memory of all its groups is.
@@ -63,7 +64,39 @@ impl Core {
                 account.group().freeze(&cause);
             }
             task.fail(cause);
+            // Nobody waits for its end.
+            account.home.counters.finished.fetch_add(1, SeqCst);
         }
+        self.look_whether_over();
+        self.news.notify_waiters();
+    }
+
+    /// Whether the thread of this worker is parked for good.
+    pub(in crate::exec) fn is_lost(&self, worker: usize) -> bool {
+        let seat = self.seats.get(worker);
+        seat.is_some_and(|seat| seat.lost_in.get().is_some())
+    }
+
+    /// How many workers' threads are parked for good. Those of stand-ins do not count.
+    pub(in crate::exec) fn lost_workers(&self) -> usize {
+        if self.lost.load(SeqCst) == 0 {
+            return 0;
+        }
+        let lost = self
+            .seats
+            .iter()
+            .filter(|seat| seat.lost_in.get().is_some());
+        lost.count()
+    }
+
+    /// Whether those who are parked for good have left nothing behind that others must end.
+    pub(in crate::exec) fn is_settled(&self) -> bool {
+        self.lost.load(SeqCst) == 0 || self.is_over()
+    }
+
+    /// Resolves when a thread was lost, or everything has ended, after it was polled first.
+    pub(in crate::exec) fn news(&self) -> Notified<'_> {
+        self.news.notified()
     }
 
     pub(in crate::exec) fn kill_all_of(&self, group: &Group, cause: &Cause) {

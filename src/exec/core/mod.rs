@@ -46,6 +46,7 @@ use parking_lot::Mutex;
 use slab::Slab;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
+use tokio::sync::Notify;
 
 /// How the executor is set up.
 #[derive(Clone, Debug)]
@@ -114,6 +115,8 @@ pub struct Core {
     /// Workers whose thread is parked for good, and how many of them have been attended to.
     pub(super) lost: AtomicUsize,
     attended: AtomicUsize,
+    /// For those who wait for the end: a thread is lost, or everything is over.
+    news: Notify,
     /// Queries doomed in the process, as far as they have been looked for.
     dooms: AtomicU64,
 }
@@ -178,6 +181,7 @@ impl Core {
             manned: AtomicUsize::new(workers),
             lost: AtomicUsize::new(0),
             attended: AtomicUsize::new(0),
+            news: Notify::new(),
             dooms: AtomicU64::new(0),
         });
         core.alarm.attach(Arc::downgrade(&core));
@@ -292,27 +296,31 @@ impl Core {
         sched.groups.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// A host gives up a worker; true for the last one.
+    /// A host gives up a worker; true for the last one, but for those whose threads are parked for good.
     pub(super) fn unman(&self) -> bool {
-        let last = self.manned.fetch_sub(1, SeqCst) == 1;
+        let last = self.manned.fetch_sub(1, SeqCst) - 1 <= self.lost_workers();
         if last {
-            self.watchdog.dismiss();
-            self.spares.dismiss();
-            self.alarm.dismiss();
+            self.dismiss();
         }
         last
     }
 
-    /// Whether no host drives a worker any more.
+    /// Whether no host drives a worker any more, or the last ones never come back and nothing is left to do.
     pub(super) fn is_unmanned(&self) -> bool {
-        self.manned.load(SeqCst) == 0
+        let manned = self.manned.load(SeqCst);
+        manned == 0 || (manned <= self.lost_workers() && self.is_over())
+    }
+
+    /// All threads but the workers' end.
+    pub(super) fn dismiss(&self) {
+        self.watchdog.dismiss();
+        self.spares.dismiss();
+        self.alarm.dismiss();
     }
 }
 
 impl Drop for Core {
     fn drop(&mut self) {
-        self.watchdog.dismiss();
-        self.spares.dismiss();
-        self.alarm.dismiss();
+        self.dismiss();
     }
 }

@@ -5,16 +5,53 @@
 //! polls I/O and timers before the driver again. Waking itself instead would leave them to tokio's
 //! every-61-ticks maintenance (measured: timers 100 ms late instead of 1.2).
 
+use crate::exec::core::Core;
 use crate::exec::join::Cause;
 use crate::exec::worker::{Exit, Worker};
+use futures::future::{Either, select};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+/// The drivers, to be waited for.
+pub struct Crew {
+    core: Arc<Core>,
+    /// By the worker's number.
+    drivers: Vec<(usize, JoinHandle<()>)>,
+}
+
+impl Crew {
+    /// Waits until all drivers are gone, but for those whose threads were parked for good.
+    pub(super) async fn gone(&mut self) {
+        loop {
+            let mut news = pin!(self.core.news());
+            news.as_mut().enable();
+            self.drivers
+                .retain(|&(worker, _)| !self.core.is_lost(worker));
+            match self.drivers.last_mut() {
+                Some((_, driver)) => {
+                    // An error means that the runtime dropped the driver, which ended its tasks too.
+                    if let Either::Left(_) = select(driver, news).await {
+                        self.drivers.pop();
+                    }
+                }
+                None if self.core.is_settled() => return,
+                None => news.await,
+            }
+        }
+    }
+}
+
 /// Starts a driver per worker. If the runtime is dropped under them, every task ends for `abandoned`.
-pub fn start(runtime: &Handle, workers: Vec<Worker>, abandoned: &Cause) -> Vec<JoinHandle<()>> {
+pub(super) fn start(
+    core: &Arc<Core>,
+    runtime: &Handle,
+    workers: Vec<Worker>,
+    abandoned: &Cause,
+) -> Crew {
     let drive = |worker| {
         let mut driver = Driver {
             worker,
@@ -22,9 +59,13 @@ pub fn start(runtime: &Handle, workers: Vec<Worker>, abandoned: &Cause) -> Vec<J
             over: false,
             abandoned: abandoned.clone(),
         };
-        runtime.spawn(poll_fn(move |cx| driver.poll(cx)))
+        let index = driver.worker.index();
+        (index, runtime.spawn(poll_fn(move |cx| driver.poll(cx))))
     };
-    workers.into_iter().map(drive).collect()
+    Crew {
+        core: core.clone(),
+        drivers: workers.into_iter().map(drive).collect(),
+    }
 }
 
 struct Driver {

@@ -16,13 +16,12 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 
 /// Those who drive the workers, to be waited for.
 pub struct Crew(Kind);
 
 enum Kind {
-    Attached(Vec<JoinHandle<()>>),
+    Attached(attached::Crew),
     Owned(owned::Crew),
 }
 
@@ -33,16 +32,19 @@ pub struct Entrance {
 }
 
 /// Lets tasks on this runtime drive the workers.
-pub fn attach(runtime: Handle, workers: Vec<Worker>, abandoned: &Cause) -> (Crew, Entrance) {
-    if let Some(worker) = workers.first() {
-        worker.core().driven_by(&runtime);
-    }
-    let drivers = attached::start(&runtime, workers, abandoned);
+pub fn attach(
+    core: &Arc<Core>,
+    runtime: Handle,
+    workers: Vec<Worker>,
+    abandoned: &Cause,
+) -> (Crew, Entrance) {
+    core.driven_by(&runtime);
+    let crew = attached::start(core, &runtime, workers, abandoned);
     let entrance = Entrance {
         runtime,
         owned: None,
     };
-    (Crew(Kind::Attached(drivers)), entrance)
+    (Crew(Kind::Attached(crew)), entrance)
 }
 
 /// Starts threads that drive the workers and a runtime of their own; if `pinned`, each on a CPU of its own.
@@ -66,20 +68,15 @@ pub fn own(
 }
 
 impl Crew {
-    /// Waits until nobody drives a worker any more.
+    /// Waits until nobody drives a worker any more, but for those whose threads were parked for good: they are not
+    /// waited for, and what they were to end is.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: the next call waits for those who are left.
     pub async fn gone(&mut self) {
         match &mut self.0 {
-            Kind::Attached(drivers) => {
-                while let Some(driver) = drivers.last_mut() {
-                    // An error means that the runtime dropped the driver, which ended its tasks too.
-                    let _ = driver.await;
-                    drivers.pop();
-                }
-            }
+            Kind::Attached(crew) => crew.gone().await,
             Kind::Owned(crew) => crew.gone().await,
         }
     }

@@ -132,6 +132,10 @@ impl Engine {
 
     /// The watchdog's regular look. `stuck`: no worker comes to drive in a moment. True if that was so.
     pub(super) fn watch(self: &Arc<Self>, stuck: bool) -> bool {
+        if self.core.is_unmanned() {
+            self.lookout.dismiss();
+            return false;
+        }
         if stuck && !self.driver.is_held() && !self.hand_over() {
             self.lookout.call(self);
         }
@@ -145,7 +149,7 @@ impl Engine {
 
     /// A worker's thread leaves for good: somebody else must have the driver, or nobody needs it any more.
     pub(super) fn leave(&self) {
-        if self.crew.fetch_sub(1, SeqCst) == 1 {
+        if self.crew.fetch_sub(1, SeqCst) - 1 <= self.core.lost_workers() {
             self.lookout.dismiss();
         } else {
             self.hand_over();
@@ -172,9 +176,10 @@ impl Engine {
     }
 }
 
-/// Whether so many threads are those that were parked for good inside a poll, and no others.
+/// Whether so many threads are those that were parked for good inside a poll, and no others; and stand-ins have ended
+/// what these were to end.
 pub(super) fn has_left(core: &Core, present: usize) -> bool {
-    present <= core.lost.load(SeqCst)
+    present <= core.lost_workers() && core.is_settled()
 }
 
 impl Drop for Engine {

@@ -15,8 +15,10 @@ use crate::exec::join::Cause;
 use crate::exec::worker::Worker;
 use crewman::Crewman;
 use engine::{Engine, has_left};
+use futures::future::{Either, select};
 use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
@@ -95,14 +97,21 @@ impl Crew {
     /// Waits until all threads are gone, but for those that were parked for good. So is the runtime then, unless
     /// one was, or somebody is in `block_on`.
     pub(super) async fn gone(&mut self) {
-        // An error would mean that nobody is left who could be counted.
         let core = &self.core;
-        let _ = self.roll.wait_for(|&present| has_left(core, present)).await;
+        loop {
+            let mut news = pin!(core.news());
+            news.as_mut().enable();
+            if has_left(core, *self.roll.borrow_and_update()) {
+                break;
+            }
+            let change = pin!(self.roll.changed());
+            if let Either::Left((Err(_), _)) = select(change, news).await {
+                // Nobody is left who could be counted.
+                break;
+            }
+        }
         for (index, thread) in self.threads.drain(..).enumerate() {
-            let lost = core
-                .seat(index)
-                .is_some_and(|seat| seat.lost_in.get().is_some());
-            if !lost {
+            if !core.is_lost(index) {
                 // It has counted itself out, so it ends now. Panics were caught inside.
                 let _ = thread.join();
             }

@@ -1,0 +1,280 @@
+//! After a thread was parked inside a poll for good: the governor costs nothing while it has nothing to do, a frozen
+//! group admits nobody, and shutdown ends. On both hosts; each in a process of its own, since threads of it are lost.
+
+#![allow(clippy::unwrap_used)]
+
+mod live;
+mod support;
+
+use live::{eventually_blocking, multi_thread};
+use quotient::alloc::GroupAlloc;
+use quotient::{AdmissionError, Attributes, Governor, Host, JoinError, KillReason};
+use std::hint::black_box;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static ALLOC: GroupAlloc = GroupAlloc::new();
+
+const HUGE: usize = 8 << 30;
+const SITUATION: &str = "QUOTIENT_TEST_SITUATION";
+const SQL: &str = "CREATE RESOURCE GROUP small TO (user='small') WITH ('mem_limit'='100MiB');
+                   CREATE RESOURCE GROUP other TO (user='other') WITH ('cpu_core_limit'='1')";
+
+fn user() -> Attributes {
+    Attributes::new().user("small")
+}
+
+/// Loses a thread.
+fn lose(governor: &Governor, runtime: &tokio::runtime::Runtime) -> bool {
+    let Ok(query) = governor.try_admit(&user()) else {
+        return false;
+    };
+    let ended = query.spawn(async { black_box(Vec::<u8>::with_capacity(HUGE)).capacity() });
+    let ended = runtime.block_on(ended);
+    let reason = ended.as_ref().err().and_then(JoinError::reason);
+    assert!(
+        matches!(reason, Some(KillReason::MemoryLimit { .. })),
+        "{ended:?}"
+    );
+    true
+}
+
+fn cpu() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
+}
+
+/// CPU time per time that passes: the least of some windows.
+fn load() -> f64 {
+    let window = || {
+        let (before, since) = (cpu(), Instant::now());
+        std::thread::sleep(Duration::from_millis(300));
+        (cpu() - before).as_secs_f64() / since.elapsed().as_secs_f64()
+    };
+    (0..5).map(|_| window()).fold(f64::INFINITY, f64::min)
+}
+
+/// CPU time per turn, in seconds: the least of some windows.
+fn price(turns: &AtomicU64) -> f64 {
+    let window = || {
+        let (before, turned) = (cpu(), turns.load(Relaxed));
+        eventually_blocking("the others work on", || {
+            turns.load(Relaxed) > turned + 2_000
+        });
+        (cpu() - before).as_secs_f64() / (turns.load(Relaxed) - turned) as f64
+    };
+    (0..5).map(|_| window()).fold(f64::INFINITY, f64::min)
+}
+
+/// This many tasks of the other group that are always ready; their turns.
+fn busy(governor: &Governor, tasks: usize) -> Arc<AtomicU64> {
+    let turns = Arc::new(AtomicU64::new(0));
+    for _ in 0..tasks {
+        let turns = turns.clone();
+        let ticker = governor.spawn_in("other", async move {
+            loop {
+                black_box((0..1_000u64).map(black_box).sum::<u64>());
+                turns.fetch_add(1, Relaxed);
+                quotient::task::yield_now().await;
+            }
+        });
+        drop(ticker.unwrap());
+    }
+    turns
+}
+
+fn judge(governor: &Governor, runtime: &tokio::runtime::Runtime, situation: &str, workers: usize) {
+    match situation {
+        "idle" => {
+            lose(governor, runtime);
+            let load = load();
+            println!("idle: {load:.4} cores, {:?}", governor.metrics().spares);
+            assert!(load < 0.05, "{load} cores with nothing to do");
+        }
+        "sparse" => {
+            // A task that wakes every now and then must not make those who stand in run all the time.
+            lose(governor, runtime);
+            let ticker = governor
+                .spawn_in("other", async {
+                    loop {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                })
+                .unwrap();
+            let load = load();
+            println!("sparse: {load:.4} cores, {:?}", governor.metrics().spares);
+            assert!(load < 0.2, "{load} cores for next to nothing");
+            ticker.abort();
+        }
+        "busy" | "busier" => {
+            // Whoever stands in does the work, and little else.
+            let turns = busy(governor, if situation == "busy" { 1 } else { 3 });
+            let before = price(&turns);
+            let lost = if situation == "busy" { 1 } else { workers };
+            (0..lost).for_each(|_| {
+                lose(governor, runtime);
+            });
+            let after = price(&turns);
+            println!(
+                "{situation}: {:.1} us per turn before, {:.1} after, {:?}",
+                before * 1e6,
+                after * 1e6,
+                governor.metrics().spares
+            );
+            assert!(after < 2.0 * before, "{before} s per turn, then {after}");
+        }
+        "frozen" => {
+            for _ in 0..workers {
+                if !lose(governor, runtime) {
+                    break;
+                }
+            }
+            eventually_blocking("the group is frozen and refuses", || {
+                matches!(
+                    governor.try_admit(&user()),
+                    Err(AdmissionError::Frozen { .. })
+                )
+            });
+            let asked = runtime.block_on(governor.admit(&user()));
+            assert!(
+                matches!(asked, Err(AdmissionError::Frozen { .. })),
+                "{asked:?}"
+            );
+            let spawned = runtime.block_on(governor.spawn(&user(), async { 1 }));
+            let error = spawned.unwrap_err();
+            assert!(
+                matches!(
+                    error.reason(),
+                    Some(KillReason::NotAdmitted(AdmissionError::Frozen { .. }))
+                ),
+                "{error:?}"
+            );
+            // The others are not.
+            let other = Attributes::new().user("other");
+            let query = governor.try_admit(&other).unwrap();
+            assert_eq!(runtime.block_on(query.run(async { 2 })).unwrap(), 2);
+        }
+        "shutdown" | "shutdown-all" => {
+            let lost = if situation == "shutdown" { 1 } else { workers };
+            (0..lost).for_each(|_| {
+                lose(governor, runtime);
+            });
+            let dropped = live_guard();
+            let waiting = {
+                let guard = dropped.0;
+                governor
+                    .spawn_in("other", async move {
+                        let _guard = guard;
+                        std::future::pending::<()>().await;
+                    })
+                    .unwrap()
+            };
+            runtime.block_on(async {
+                let end = governor.shutdown(Duration::from_millis(10));
+                let ended = tokio::time::timeout(Duration::from_secs(30), end).await;
+                ended.expect("shutdown ends");
+            });
+            assert!(
+                dropped
+                    .1
+                    .try_recv()
+                    .is_err_and(|error| error == std::sync::mpsc::TryRecvError::Disconnected),
+                "the future is gone when it returns"
+            );
+            assert!(runtime.block_on(waiting).is_err());
+            // Once more returns at once.
+            runtime.block_on(governor.shutdown(Duration::ZERO));
+        }
+        other => panic!("no situation is called {other}"),
+    }
+}
+
+fn live_guard() -> (std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>) {
+    std::sync::mpsc::channel()
+}
+
+/// What the other tests start, as a process; by itself it has nothing to do.
+#[test]
+fn child() {
+    let Ok(situation) = std::env::var(SITUATION) else {
+        return;
+    };
+    let parts: Vec<&str> = situation.split(' ').collect();
+    let workers = parts[2].parse().unwrap();
+    let runtime = multi_thread(workers);
+    let host = match parts[1] {
+        "owned" => Host::Owned,
+        _ => Host::Attached,
+    };
+    let builder = Governor::builder()
+        .host(host)
+        .workers(workers)
+        .init_sql(SQL);
+    let governor = runtime.block_on(async { builder.build() }).unwrap();
+    judge(&governor, &runtime, parts[0], workers);
+    println!("alive");
+    // Dropping the runtime would wait for the poll that is parked.
+    std::process::exit(0);
+}
+
+fn in_a_process(situation: &str) {
+    for host in ["attached", "owned"] {
+        for workers in [1, 2, 4] {
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["child", "--exact", "--nocapture"])
+                .env(SITUATION, format!("{situation} {host} {workers}"))
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .output()
+                .unwrap();
+            let (out, err) = (
+                String::from_utf8_lossy(&child.stdout),
+                String::from_utf8_lossy(&child.stderr),
+            );
+            println!("{host}, {workers} workers: {out}");
+            assert!(
+                child.status.success() && out.contains("alive"),
+                "{situation} {host} {workers}: {:?}\n{out}\n{err}",
+                child.status
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_to_do_costs_nothing() {
+    in_a_process("idle");
+}
+
+#[test]
+fn now_and_then_something_to_do_costs_little() {
+    in_a_process("sparse");
+}
+
+#[test]
+fn a_turn_costs_as_much_as_before() {
+    in_a_process("busy");
+}
+
+#[test]
+fn a_turn_costs_as_much_as_before_though_all_workers_are_lost() {
+    in_a_process("busier");
+}
+
+#[test]
+fn a_frozen_group_admits_nobody() {
+    in_a_process("frozen");
+}
+
+#[test]
+fn shutdown_ends_though_a_thread_is_lost() {
+    in_a_process("shutdown");
+}
+
+#[test]
+fn shutdown_ends_though_all_threads_are_lost() {
+    in_a_process("shutdown-all");
+}
