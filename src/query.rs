@@ -21,7 +21,7 @@ use crate::event;
 use crate::exec::account::Account;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::task::{self, Lease, Origin};
-use crate::mem::{MemoryScope, Shortfall};
+use crate::mem::{self, MemoryScope, Shortfall};
 use crate::sched::breaker::BigQueryKind;
 use crate::unit::{GroupId, QueryId};
 use parking_lot::Mutex;
@@ -45,7 +45,8 @@ struct Core {
     id: QueryId,
     account: Arc<Account>,
     /// Its place. A query that moves to another group takes one there and gives this one back.
-    permit: Mutex<Permit>,
+    /// None while it is being dropped.
+    permit: Mutex<Option<Permit>>,
     admitted: Instant,
     ended: Box<dyn Fn(QueryId, Outcome) + Send + Sync>,
 }
@@ -197,7 +198,7 @@ impl Query {
             core: Arc::new(Core {
                 id: account.query().unwrap_or(QueryId(0)),
                 account,
-                permit: Mutex::new(permit),
+                permit: Mutex::new(Some(permit)),
                 admitted: Instant::now(),
                 ended: Box::new(ended),
             }),
@@ -290,6 +291,8 @@ impl Query {
     }
 
     pub(crate) fn kill_by(&self, why: &str, by: &str) -> bool {
+        // The reason is kept for its handles, and whoever kills may be any task.
+        let _ours = mem::enter_process();
         let reason = KillReason::Killed {
             why: why.into(),
             by: by.into(),
@@ -322,18 +325,18 @@ impl Query {
     }
 
     /// The group whose place it holds.
-    pub(crate) fn place(&self) -> GroupId {
-        self.core.permit.lock().group()
+    pub(crate) fn place(&self) -> Option<GroupId> {
+        self.core.permit.lock().as_ref().map(Permit::group)
     }
 
     /// Its place for one more query, which was admitted from inside one of its tasks.
-    pub(crate) fn share_place(&self) -> Permit {
-        self.core.permit.lock().share()
+    pub(crate) fn share_place(&self) -> Option<Permit> {
+        self.core.permit.lock().as_ref().map(Permit::share)
     }
 
     /// Takes another place; the one it had, for the caller to give back.
-    pub(crate) fn change_place(&self, place: Permit) -> Permit {
-        std::mem::replace(&mut *self.core.permit.lock(), place)
+    pub(crate) fn change_place(&self, place: Permit) -> Option<Permit> {
+        self.core.permit.lock().replace(place)
     }
 
     /// When it was admitted, on tokio's clock.
@@ -376,7 +379,10 @@ impl Drop for Core {
             account if account.was_aborted() => Outcome::Cancelled,
             _ => Outcome::Completed,
         };
+        // By whichever task held it last: what others are given with its place is not that task's memory.
+        let _ours = mem::enter_process();
         (self.ended)(self.id, outcome);
+        drop(self.permit.get_mut().take());
     }
 }
 

@@ -350,11 +350,12 @@ fn every_refusal_names_its_group_and_whether_asking_again_can_help() {
         ),
         (
             AdmissionError::Watched {
+                group: group(),
                 until: SystemTime::UNIX_EPOCH + Duration::from_secs(77),
                 report: "3 × cpu".into(),
             },
             true,
-            vec!["77 s", "3 × cpu", "DROP WATCH"],
+            vec!["'bi'", "77 s", "3 × cpu", "DROP WATCH"],
         ),
         (AdmissionError::ShuttingDown, false, vec!["shutting down"]),
     ];

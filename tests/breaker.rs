@@ -508,6 +508,13 @@ async fn a_kind_that_was_killed_too_often_is_refused_for_a_while() {
     };
     assert!(report.contains("used 2 scanned rows"), "{report}");
     assert!(refused.is_transient());
+    assert_eq!(refused.group(), Some("bi"));
+    let after = refused.retry_after().unwrap();
+    let window = Duration::from_secs(60);
+    assert!(
+        after <= window && after > window / 2,
+        "not in {after:?}: the window is one minute"
+    );
     // Others are let in, and so is the same text in another group.
     drop(governor.try_admit(&named("bi").fingerprint(0x2b)).unwrap());
     drop(governor.try_admit(&named("bi")).unwrap());

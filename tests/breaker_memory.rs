@@ -81,3 +81,31 @@ async fn memory_by_action() {
         assert!(peak >= 20 * MIB, "{action}: {peak}");
     }
 }
+
+/// What is remembered of a runaway query is the governor's: it outlives the query by far, and is made under locks that
+/// no thread may keep because its query is short of memory.
+#[tokio::test]
+async fn what_is_remembered_of_a_runaway_is_not_its_memory() {
+    let governor = Governor::builder()
+        .workers(1)
+        .init_sql(
+            "CREATE RESOURCE GROUP bi WITH ('big_query_scan_rows_limit'='10', 'big_query_action'='dry_run')",
+        )
+        .build()
+        .unwrap();
+    let attributes = named("bi").user("x".repeat(MIB / 2));
+    for _ in 0..16 {
+        let query = governor.admit(&attributes).await.unwrap();
+        query
+            .run(async { quotient::record_scan_rows(11) })
+            .await
+            .unwrap();
+    }
+    assert_eq!(governor.runaway_events().len(), 16);
+    let shown = governor
+        .execute("SELECT memory FROM groups WHERE name = 'bi'")
+        .await
+        .unwrap();
+    let used: usize = shown[0].rows()[0][0].to_string().parse().unwrap();
+    assert!(used < MIB, "{used} bytes are left with the group");
+}

@@ -203,3 +203,114 @@ fn moves_kills_and_ddl_at_once_leave_nothing_behind() {
         governor.shutdown(Duration::from_secs(10)).await;
     });
 }
+
+/// Readers of every view and killers of every query, while groups are dropped with whoever runs and waits in them,
+/// created anew and rolled back.
+#[test]
+fn every_view_answers_while_groups_come_and_go() {
+    const VIEWS: [&str; 11] = [
+        "admission",
+        "catalog_history",
+        "classifiers",
+        "groups",
+        "long_polls",
+        "queries",
+        "rejections",
+        "runaway_events",
+        "scheduler",
+        "watches",
+        "workers",
+    ];
+    let runtime = multi_thread(4);
+    let create = "CREATE RESOURCE GROUP come TO (user='u') WITH ('concurrency_limit'='2', 'max_queued_queries'='50', \
+         'queue_timeout'='1m', 'big_query_scan_rows_limit'='15', 'quarantine_after'='3', 'quarantine_window'='5ms')";
+    let governor = live::governor(&runtime, 4, create);
+    let _watch = support::watch("views, kills and DDL", {
+        let governor = governor.clone();
+        move || governor.dump()
+    });
+    runtime.block_on(async {
+        let stop = Arc::new(AtomicU64::new(0));
+        let (altering, stopped) = (governor.clone(), stop.clone());
+        let ddl = tokio::spawn(async move {
+            while stopped.load(Relaxed) == 0 {
+                for text in [
+                    "DROP RESOURCE GROUP come",
+                    create,
+                    "ALTER RESOURCE GROUP come WITH ('concurrency_limit'='3')",
+                    "SET GLOBAL query_runner_threads = 3",
+                    "DROP RESOURCE GROUP come",
+                ] {
+                    altering.execute(text).await.unwrap();
+                    tokio::time::sleep(Duration::from_micros(300)).await;
+                }
+                let versions = altering
+                    .execute("SELECT version FROM catalog_history ORDER BY version DESC LIMIT 1 OFFSET 1")
+                    .await
+                    .unwrap();
+                let back = format!(
+                    "ROLLBACK CATALOG TO VERSION {}; SET GLOBAL query_runner_threads = 0",
+                    versions[0].rows()[0][0]
+                );
+                altering.execute(&back).await.unwrap();
+            }
+        });
+        let (reading, stopped) = (governor.clone(), stop.clone());
+        let views = tokio::spawn(async move {
+            let mut asked = 0;
+            while stopped.load(Relaxed) == 0 {
+                for view in VIEWS {
+                    let text = format!("SELECT count(*) FROM {view}; SELECT * FROM {view} ORDER BY 1, 2 DESC");
+                    reading.execute(&text).await.unwrap();
+                    asked += 1;
+                    tokio::task::yield_now().await;
+                }
+                reading.execute("SHOW QUERIES; SHOW WATCHES; SHOW RUNAWAY EVENTS; SHOW USAGE RESOURCE GROUPS").await.unwrap();
+                drop(reading.render_metrics());
+            }
+            asked
+        });
+        let (killing, stopped) = (governor.clone(), stop.clone());
+        let killer = tokio::spawn(async move {
+            while stopped.load(Relaxed) == 0 {
+                let found = killing.execute("SELECT id FROM queries").await.unwrap();
+                for row in found[0].rows().iter().step_by(3) {
+                    // It may have ended.
+                    let _ = killing.execute(&format!("KILL {}", row[0])).await;
+                }
+                tokio::time::sleep(Duration::from_micros(500)).await;
+            }
+        });
+        let ran = Arc::new(AtomicU64::new(0));
+        let mut all = Vec::new();
+        for number in 0..600_u64 {
+            let attributes = Attributes::new().user("u").fingerprint(number % 10);
+            let governor = governor.clone();
+            if number % 4 == 0 {
+                let asked = governor.admit(&attributes);
+                drop(tokio::time::timeout(Duration::from_micros(number), asked).await);
+            }
+            all.push(governor.spawn(&attributes, work(number, ran.clone())));
+            if number % 9 == 0 {
+                all[number as usize / 2].abort();
+                tokio::time::sleep(Duration::from_micros(200)).await;
+            }
+        }
+        let total = all.len();
+        let mut ended = 0;
+        for handle in all {
+            let _ = handle.await;
+            ended += 1;
+        }
+        stop.store(1, Relaxed);
+        assert_eq!(ended, total);
+        assert!(views.await.unwrap() > 0);
+        ddl.await.unwrap();
+        killer.await.unwrap();
+        // Children that were spawned in queries may outlive them by a moment.
+        live::eventually("no query runs", || governor.metrics().groups.iter().all(|row| row.queries_running == 0)).await;
+        let left = governor.execute("SELECT count(*) FROM queries").await.unwrap();
+        assert_eq!(left[0].rows()[0][0].to_string(), "0");
+        governor.shutdown(Duration::from_secs(10)).await;
+    });
+}

@@ -269,6 +269,25 @@ fn a_person_may_edit_the_file_and_comments_out_of_place_do_no_harm() {
     assert_eq!(snapshot.version(), 7);
 }
 
+#[test]
+fn a_version_and_ids_that_nobody_can_count_on_from_say_nothing() {
+    let disk = Model::default();
+    let most = u64::MAX;
+    disk.set(&format!(
+        "--: catalog version={most} next_id={most}\n--: group id={most} classifiers={most}\n\
+         CREATE RESOURCE GROUP hand TO (user='h') WITH ('cpu_core_limit'='2');\n"
+    ));
+    let catalog = disk.open(CatalogMode::Strict).unwrap();
+    for name in ["one", "two"] {
+        let script =
+            format!("CREATE RESOURCE GROUP {name} TO (user='{name}') WITH ('cpu_core_limit'='1')");
+        apply(&catalog, &script).unwrap();
+    }
+    assert_eq!(catalog.snapshot().version(), 3);
+    assert_eq!(catalog.snapshot().groups().len(), 4);
+    assert!(identity_of(&disk, "two").0 < most / 2);
+}
+
 fn identity_of(disk: &Model, name: &str) -> (u64, Vec<u64>) {
     let snapshot = disk.open(CatalogMode::Strict).unwrap().snapshot();
     let group = snapshot.group(name).unwrap();

@@ -429,6 +429,19 @@ fn the_longest_chains_that_are_allowed_do_no_harm_on_a_small_stack() {
             "CASE WHEN b THEN ".repeat(400),
             " END".repeat(400)
         ),
+        format!("SELECT {}'1' FROM groups", "INTERVAL ".repeat(880)),
+        format!("SELECT CAST(a AS {}int", "ARRAY<".repeat(900)),
+        format!("SELECT CAST(a AS {}int", "STRUCT<a ".repeat(600)),
+        format!("SELECT CAST(a AS {}int", "TABLE(a ".repeat(600)),
+        format!(
+            "SELECT 1 FROM JSON_TABLE('a', 'b' COLUMNS({}",
+            "NESTED PATH 'a' COLUMNS(".repeat(300)
+        ),
+        // Our words end where PostgreSQL's text has not: what stands between is seen by one of the two only.
+        format!(
+            "SELECT E'\\'' = {}E'\\'' FROM groups",
+            "INTERVAL ".repeat(880)
+        ),
     ];
     let run = move || {
         for text in &texts {
@@ -442,6 +455,73 @@ fn the_longest_chains_that_are_allowed_do_no_harm_on_a_small_stack() {
     };
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run);
     thread.unwrap().join().unwrap();
+}
+
+/// `sqlparser` reads what stands in a call once for each way in which it may be meant: twice or four times per level.
+#[test]
+fn calls_inside_calls_are_refused_before_they_are_read() {
+    for call in [
+        "POSITION(",
+        "SUBSTRING(",
+        "CAST(",
+        "\"f\"(",
+        "f(IN (POSITION(",
+    ] {
+        let text = format!("SELECT {}1", call.repeat(200));
+        let error = parse(&text).unwrap_err();
+        assert_eq!(error.kind.code(), "unsupported", "{text}");
+    }
+    // As deep as its own limit allows, whatever stands between the parentheses.
+    for level in [
+        "(",
+        "NOT (",
+        "- (",
+        "a IN (",
+        "a IN ((",
+        "ALL (",
+        "DISTINCT (",
+        "(SELECT ",
+        "(SELECT ALL (",
+        "(SELECT * FROM (",
+        "(a, ",
+        "((a), ",
+        "CASE WHEN (",
+        "(NOT ",
+        "a BETWEEN (",
+        "a LIKE (",
+        "(a AS (",
+        "a OR (",
+        "x -> (",
+        "a[(",
+        "[(",
+        "{",
+        "(1::",
+    ] {
+        for depth in 1..17 {
+            let _ = parse(&format!("SELECT {}1", level.repeat(depth)));
+            let _ = parse(&format!("SELECT 1 FROM {}a", level.repeat(depth)));
+            let _ = parse(&format!("SELECT 1 FROM a WHERE {}1", level.repeat(depth)));
+        }
+    }
+}
+
+/// A place is found without counting to it: a script of many full SELECTs is read in the time of its tokens.
+#[test]
+fn places_beyond_and_between_lines_are_exact() {
+    let text = "SHOW VARIABLES;\n  SELECT name\r\n, é\nFROM groups WHERE nam = 1";
+    let statements = sql::parse(text).unwrap();
+    let Statement::Select(select) = &statements[1] else {
+        panic!("{statements:?}");
+    };
+    let at = answer(select, &groups()).unwrap_err();
+    assert_eq!((at.line(), at.column()), (4, 19));
+    assert_eq!(
+        at.render(text).lines().nth(4).unwrap().trim(),
+        "|                   ^^^"
+    );
+    let text = "SHOW VARIABLES; SELECT name FROM groups WHERE";
+    let end = sql::parse(text).unwrap_err();
+    assert_eq!((end.line(), end.column(), end.span.start), (1, 46, 45));
 }
 
 fn name() -> impl Strategy<Value = Spanned<String>> {

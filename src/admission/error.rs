@@ -2,6 +2,7 @@
 //!
 //! Data only; any thread.
 
+use crate::clock;
 use crate::clock::unix_seconds;
 use crate::unit::Bytes;
 use std::fmt;
@@ -103,11 +104,14 @@ pub enum AdmissionError {
     },
     /// Requests like this one were killed too often of late.
     #[error(
-        "refused until {:.0} s after 1970 (Unix time) because requests like it were killed: {report}; \
+        "resource group '{group}': refused until {:.0} s after 1970 (Unix time) because requests like it were killed: \
+         {report}; \
          SHOW WATCHES lists what is refused, DROP WATCH lifts it",
         unix_seconds(*until).floor()
     )]
     Watched {
+        /// The group.
+        group: Arc<str>,
         /// When requests like it are admitted again.
         until: SystemTime,
         /// What they were killed for.
@@ -138,10 +142,9 @@ impl AdmissionError {
             | AdmissionError::MemoryThrottled { group, .. }
             | AdmissionError::UnknownGroup { group }
             | AdmissionError::OverrideRefused { group }
+            | AdmissionError::Watched { group, .. }
             | AdmissionError::Frozen { group } => Some(group),
-            AdmissionError::Killed { .. }
-            | AdmissionError::Watched { .. }
-            | AdmissionError::ShuttingDown => None,
+            AdmissionError::Killed { .. } | AdmissionError::ShuttingDown => None,
         }
     }
 
@@ -152,6 +155,10 @@ impl AdmissionError {
             | AdmissionError::Timeout { retry_after, .. }
             | AdmissionError::Rejected { retry_after, .. }
             | AdmissionError::MemoryThrottled { retry_after, .. } => *retry_after,
+            // Over already is not unknown.
+            AdmissionError::Watched { until, .. } => {
+                Some(until.duration_since(clock::wall()).unwrap_or_default())
+            }
             _ => None,
         }
     }

@@ -8,6 +8,10 @@ use crate::sql::{self, Caps, SqlError, Statement};
 use crate::unit::{ClassifierId, GroupId};
 use std::fmt::Write;
 
+/// No version and no id came that far by counting: somebody typed a larger one, and it says nothing. Above, there is
+/// room to count on for ever.
+const LARGEST: u64 = 1 << 62;
+
 /// Begins a comment of ours.
 const MARK: &str = "--: ";
 
@@ -119,13 +123,17 @@ fn word<'a>(words: &'a str, key: &str) -> Option<&'a str> {
 }
 
 fn value(words: &str, key: &str) -> Option<u64> {
-    word(words, key)?.parse().ok()
+    number(word(words, key)?)
+}
+
+fn number(word: &str) -> Option<u64> {
+    word.parse().ok().filter(|number| *number <= LARGEST)
 }
 
 fn list(words: &str) -> Vec<ClassifierId> {
     let ids = word(words, "classifiers").unwrap_or_default();
     ids.split(',')
-        .filter_map(|id| id.parse().ok())
+        .filter_map(number)
         .map(ClassifierId)
         .collect()
 }

@@ -13,8 +13,10 @@ use crate::mem;
 use crate::query::{KillReason, LateQuery, Query};
 use crate::unit::QueryId;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 
 impl Governor {
     /// The group that a request with these attributes goes to.
@@ -84,7 +86,7 @@ impl Governor {
         let (entry, query, arrived) = self.arrive(attributes)?;
         let permit = match arrived {
             Arrived::In(permit) => permit,
-            Arrived::Waits(waiting) => waiting.await?,
+            Arrived::Waits(waiting) => InLine(Some(waiting)).await?,
         };
         thawed(&entry)?;
         let account = account(&entry, query);
@@ -178,7 +180,7 @@ impl Governor {
                     account.clone(),
                     late,
                     attributes.clone(),
-                    waiting,
+                    InLine(Some(waiting)),
                     future,
                 );
                 task::spawn(&account, Some(lease), work)
@@ -200,13 +202,37 @@ fn thawed(entry: &Entry) -> Result<(), AdmissionError> {
 /// A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
 fn shared(entry: &Entry) -> Option<Permit> {
     let parent = Query::current()?;
-    (parent.place() == entry.id).then(|| parent.share_place())
+    let same = parent.place() == Some(entry.id);
+    same.then(|| parent.share_place()).flatten()
 }
 
 /// The account of a query of this group, which may use what the group allows.
 fn account(entry: &Entry, query: QueryId) -> Arc<Account> {
     let limits = entry.fuse.limits.clone();
     Account::for_query(entry.group.clone(), query, limits)
+}
+
+/// A place in the line. What its polls and its end do at the gate is not done in the name of the task that waits:
+/// under the gate's lock nobody may be held back for want of memory.
+struct InLine(Option<Waiting>);
+
+impl Future for InLine {
+    type Output = Result<Permit, AdmissionError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let _ours = mem::enter_process();
+        match &mut self.0 {
+            Some(waiting) => Pin::new(waiting).poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        let _ours = mem::enter_process();
+        drop(self.0.take());
+    }
 }
 
 /// The task of a query that has to wait first.
@@ -216,7 +242,7 @@ async fn admitted<F: Future>(
     account: Arc<Account>,
     late: LateQuery,
     attributes: Attributes,
-    waiting: Waiting,
+    waiting: InLine,
     future: F,
 ) -> F::Output {
     let let_in = waiting.await;

@@ -209,6 +209,7 @@ impl Governor {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let _ours = crate::mem::enter_process();
         self.gate.close();
         self.stop_background();
         self.core.cancel(KillReason::Shutdown.into_cause());

@@ -6,6 +6,7 @@
 use super::Inner;
 use super::routing::Entry;
 use crate::classify::Attributes;
+use crate::mem;
 use crate::query::{Outcome, Query, Runaway, WeakQuery};
 use crate::unit::QueryId;
 use std::sync::Arc;
@@ -50,12 +51,14 @@ impl Inner {
     }
 
     pub(super) fn running(&self, id: QueryId) -> Option<(Query, Running)> {
+        let _ours = mem::enter_process();
         let running = self.queries.lock().get(&id).cloned()?;
         Some((running.query.upgrade()?, running))
     }
 
     /// All of them, the oldest first.
     pub(super) fn all_running(&self) -> Vec<(Query, Running)> {
+        let _ours = mem::enter_process();
         let all: Vec<Running> = self.queries.lock().values().cloned().collect();
         let alive = |running: Running| Some((running.query.upgrade()?, running));
         all.into_iter().filter_map(alive).collect()

@@ -5,6 +5,7 @@
 use super::Governor;
 use crate::exec::account::Account;
 use crate::exec::task;
+use crate::mem;
 use crate::query::KillReason;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -34,7 +35,10 @@ impl Governor {
     /// If it is dropped while it waits for the grace time, admission stays closed and nothing was ended; call
     /// it again. Later, everything is being ended, and a second call waits for the end.
     pub async fn shutdown(&self, grace: Duration) {
-        self.inner.gate.close();
+        {
+            let _ours = mem::enter_process();
+            self.inner.gate.close();
+        }
         let deadline = Instant::now().checked_add(grace);
         let own = task::current().is_some_and(|task| self.is_of(&task.account));
         let mut rests = Rests::default();

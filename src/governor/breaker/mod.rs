@@ -19,6 +19,7 @@ use crate::admission::watch::WatchList;
 use crate::clock;
 use crate::event;
 use crate::exec::limits::Overseer;
+use crate::mem;
 use crate::query::{KillReason, Query, Runaway};
 use crate::sched::breaker::{Action, BigQueryKind, Trip};
 use crate::unit::{GroupId, Nanos, QueryId};
@@ -81,6 +82,9 @@ impl Breaker {
 
 impl Overseer for Breaker {
     fn tripped(&self, query: QueryId, trip: Trip, late: Nanos) {
+        // Perhaps inside a poll of the query: what is remembered of it is not its memory, and under the locks to come
+        // it may not be held back for want of any.
+        let _ours = mem::enter_process();
         if let Some(inner) = self.governor.get().and_then(Weak::upgrade) {
             inner.trip(query, trip, late);
         }
@@ -268,6 +272,7 @@ impl Governor {
     /// The last 1 000 queries that went over a limit of their group, the oldest first: what `SHOW RUNAWAY EVENTS`
     /// lists.
     pub fn runaway_events(&self) -> Vec<Arc<Runaway>> {
+        let _ours = mem::enter_process();
         self.inner.breaker.events.lock().iter().cloned().collect()
     }
 }

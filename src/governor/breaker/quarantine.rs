@@ -6,6 +6,7 @@ use super::{Breaker, Entry, Inner};
 use crate::admission::AdmissionError;
 use crate::admission::watch::{Watch, WatchId};
 use crate::clock;
+use crate::event;
 use crate::query::Runaway;
 use crate::unit::{GroupId, Nanos};
 
@@ -48,10 +49,13 @@ impl Breaker {
             None => Ok(()),
             Some(refusal) => {
                 entry.fuse.refused();
-                Err(AdmissionError::Watched {
+                let refused = AdmissionError::Watched {
+                    group: entry.name.clone(),
                     until: clock::wall_after(refusal.until.since(now)),
                     report: refusal.report,
-                })
+                };
+                event::refused(&entry.name, &refused);
+                Err(refused)
             }
         }
     }

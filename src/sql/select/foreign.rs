@@ -3,6 +3,7 @@
 //! Pure.
 
 use super::ast::*;
+use super::before;
 use super::error::SelectError;
 use super::places::{Places, begin, begin_of_name, begin_of_query, begin_of_table};
 use super::predicate;
@@ -15,7 +16,7 @@ use sqlparser::ast::{
 };
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Span as Place;
+use sqlparser::tokenizer::{Span as Place, Token, Tokenizer};
 
 /// Nested parentheses and NOTs at most. One level takes the parser 57 KiB of stack where it is not optimised
 /// (measured).
@@ -25,15 +26,17 @@ type Read<T> = Result<T, SqlError>;
 
 pub(super) fn select(places: &Places<'_>) -> Read<Select> {
     let dialect = PostgreSqlDialect {};
-    let parsed = Parser::new(&dialect)
+    let tokens = Tokenizer::new(&dialect, places.text())
+        .tokenize_with_location()
+        .map_err(|error| places.unreadable(&error.into()))?;
+    before::check(places, &tokens)?;
+    let mut parser = Parser::new(&dialect)
         .with_recursion_limit(DEPTH)
-        .try_with_sql(places.text())
-        .and_then(|mut parser| {
-            let query = parser.parse_query()?;
-            parser.expect_token(&sqlparser::tokenizer::Token::EOF)?;
-            Ok(query)
-        });
-    let query = parsed.map_err(|error| places.unreadable(&error))?;
+        .with_tokens_with_locations(tokens);
+    let query = parser
+        .parse_query()
+        .and_then(|query| parser.expect_token(&Token::EOF).map(|_| query))
+        .map_err(|error| places.unreadable(&error))?;
     let at = begin_of_query(&query);
     let extras = [
         (query.with.is_some(), "WITH"),

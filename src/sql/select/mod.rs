@@ -4,6 +4,7 @@
 //! process on texts of 20 000 terms.
 
 mod ast;
+mod before;
 mod error;
 mod foreign;
 mod places;

@@ -13,32 +13,45 @@ use sqlparser::tokenizer::Span as Place;
 /// Where a piece's lines and columns are in the script.
 pub(super) struct Places<'a> {
     piece: &'a Piece<'a>,
+    /// Characters of the piece before each of its lines; then, of all of it.
+    lines: Vec<usize>,
 }
 
 impl<'a> Places<'a> {
     pub(super) fn new(piece: &'a Piece<'a>) -> Places<'a> {
-        Places { piece }
+        let mut lines = vec![0];
+        let mut count = 0;
+        for character in piece.text.chars() {
+            count += 1;
+            if character == '\n' {
+                lines.push(count);
+            }
+        }
+        lines.push(count);
+        Places { piece, lines }
     }
 
     pub(super) fn text(&self) -> &'a str {
         self.piece.text
     }
 
+    /// A place by its line and column in the piece, from 1; one beyond the end is the end. Its bytes are not known.
     fn cursor(&self, line: u64, column: u64) -> Cursor {
-        let mut here = self.piece.at;
-        let (mut l, mut c) = (1, 1);
-        for character in self.piece.text.chars() {
-            if (l, c) >= (line, column) {
-                break;
-            }
-            here.step(character);
-            (l, c) = if character == '\n' {
-                (l + 1, 1)
-            } else {
-                (l, c + 1)
-            };
+        let index = |number: u64| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
+        let last = self.lines.len().saturating_sub(2);
+        let (mut line, mut column) = (index(line), index(column));
+        if line > last {
+            (line, column) = (last, usize::MAX);
         }
-        here
+        let at = |line: usize| self.lines.get(line).copied().unwrap_or_default();
+        let column = column.min(at(line + 1) - at(line));
+        let start = self.piece.at;
+        Cursor {
+            byte: start.byte,
+            char: start.char + at(line) + column,
+            line: start.line + line,
+            column: if line == 0 { start.column } else { 1 } + column,
+        }
     }
 
     pub(super) fn span(&self, span: Place) -> Span {
@@ -49,7 +62,7 @@ impl<'a> Places<'a> {
         self.cursor(span.start.line, span.start.column).until(&end)
     }
 
-    fn whole(&self) -> Span {
+    pub(super) fn whole(&self) -> Span {
         self.piece.at.until(&self.piece.at)
     }
 
