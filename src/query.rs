@@ -21,7 +21,7 @@ use crate::event;
 use crate::exec::account::Account;
 use crate::exec::join::{Cause, JoinError, JoinHandle};
 use crate::exec::task::{self, Lease, Origin};
-use crate::mem::{MemoryScope, Shortfall};
+use crate::mem::{self, MemoryScope, Shortfall};
 use crate::sched::breaker::BigQueryKind;
 use crate::unit::{GroupId, QueryId};
 use parking_lot::Mutex;
@@ -376,6 +376,7 @@ impl Drop for Core {
             account if account.was_aborted() => Outcome::Cancelled,
             _ => Outcome::Completed,
         };
+        let _ours = mem::enter_process();
         (self.ended)(self.id, outcome);
     }
 }
