@@ -204,6 +204,7 @@ fn hold_no_lock(governor: &Governor, runtime: &tokio::runtime::Runtime, what: &s
     let done = Arc::new(AtomicU64::new(0));
     let (governor, finished) = (governor.clone(), done.clone());
     let what = what.to_owned();
+    let witness = governor.try_admit(&user()).unwrap();
     let query = governor.try_admit(&user()).unwrap();
     let handle = query.spawn({
         let (governor, what) = (governor.clone(), what.clone());
@@ -225,9 +226,15 @@ fn hold_no_lock(governor: &Governor, runtime: &tokio::runtime::Runtime, what: &s
                 .collect();
             // All of them wait.
             tokio::time::sleep(Duration::from_millis(300)).await;
-            let mut blocks: Vec<Box<[u8; 32]>> = Vec::with_capacity(4 << 20);
-            while small.usage().memory < (108 << 20) - 40 {
-                blocks.push(Box::new([1; 32]));
+            let mut blocks: Vec<Box<[u8]>> = Vec::with_capacity(32 << 10);
+            for (size, most) in [
+                (16 << 10, 106 << 20),
+                (1 << 10, (108 << 20) - 2_048),
+                (32, (108 << 20) - 40),
+            ] {
+                while small.usage().memory < most {
+                    blocks.push(vec![1; size].into());
+                }
             }
             match what.as_str() {
                 "reserving" => {
@@ -262,11 +269,11 @@ fn hold_no_lock(governor: &Governor, runtime: &tokio::runtime::Runtime, what: &s
     // Wherever it was parked, the others go on.
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let query = governor.try_admit(&user()).unwrap();
-        let reserved = query.try_reserve(1);
+        let reserved = witness.try_reserve(1);
         drop(reserved);
-        assert!(query.kill("planned"));
-        drop(query);
+        witness.kill("planned");
+        drop(witness);
+        drop(governor.render_metrics());
         let _ = tell.send(());
     });
     let told = told.recv_timeout(Duration::from_secs(20));
