@@ -9,7 +9,9 @@ mod support;
 use live::{eventually_blocking, multi_thread};
 use quotient::alloc::GroupAlloc;
 use quotient::{AdmissionError, Attributes, Governor, Host, JoinError, KillReason};
+use std::future::Future;
 use std::hint::black_box;
+use std::panic::AssertUnwindSafe;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -157,6 +159,9 @@ fn judge(governor: &Governor, runtime: &tokio::runtime::Runtime, situation: &str
             let query = governor.try_admit(&other).unwrap();
             assert_eq!(runtime.block_on(query.run(async { 2 })).unwrap(), 2);
         }
+        "reserving" | "waking" | "aborting" | "leaving" | "killing" => {
+            hold_no_lock(governor, runtime, situation);
+        }
         "shutdown" | "shutdown-all" => {
             let lost = if situation == "shutdown" { 1 } else { workers };
             (0..lost).for_each(|_| {
@@ -192,6 +197,89 @@ fn judge(governor: &Governor, runtime: &tokio::runtime::Runtime, situation: &str
     }
 }
 
+/// In a poll that has used up its limit and the grace, to the last bytes: whatever it asks of us takes nothing of its
+/// own any more, so that it is never parked with a lock of ours.
+fn hold_no_lock(governor: &Governor, runtime: &tokio::runtime::Runtime, what: &str) {
+    const MANY: usize = 3_000;
+    let done = Arc::new(AtomicU64::new(0));
+    let (governor, finished) = (governor.clone(), done.clone());
+    let what = what.to_owned();
+    let witness = governor.try_admit(&user()).unwrap();
+    let query = governor.try_admit(&user()).unwrap();
+    let handle = query.spawn({
+        let (governor, what) = (governor.clone(), what.clone());
+        async move {
+            let small = governor.classify(&user()).unwrap();
+            let bell = Arc::new(tokio::sync::Notify::new());
+            let waiting: Vec<_> = (0..MANY)
+                .map(|_| {
+                    let bell = bell.clone();
+                    let waits = async move { bell.notified().await };
+                    governor.spawn_in("small", waits).unwrap()
+                })
+                .collect();
+            let mut reserving: Vec<_> = (0..MANY)
+                .map(|_| Box::pin(quotient::memory::reserve(4096)))
+                .collect();
+            let queries: Vec<_> = (0..MANY)
+                .map(|_| governor.try_admit(&user()).unwrap())
+                .collect();
+            // All of them wait.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let mut blocks: Vec<Box<[u8]>> = Vec::with_capacity(32 << 10);
+            for (size, most) in [
+                (16 << 10, 106 << 20),
+                (1 << 10, (108 << 20) - 2_048),
+                (32, (108 << 20) - 40),
+            ] {
+                while small.usage().memory < most {
+                    blocks.push(vec![1; size].into());
+                }
+            }
+            match what.as_str() {
+                "reserving" => {
+                    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                    // The first of a queue has a timer, which is the query's own.
+                    for waits in reserving.iter_mut() {
+                        assert!(waits.as_mut().poll(&mut context).is_pending());
+                        finished.fetch_add(1, Relaxed);
+                    }
+                    drop(reserving);
+                }
+                "waking" => bell.notify_waiters(),
+                "aborting" => waiting.iter().for_each(|task| task.abort()),
+                "leaving" => drop(queries),
+                _ => queries.iter().for_each(|query| {
+                    query.kill("");
+                }),
+            }
+            finished.store(u64::MAX, Relaxed);
+            drop(blocks);
+            std::future::pending::<()>().await;
+        }
+    });
+    let ended =
+        runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), handle).await });
+    let ended = ended.expect("its handle was told");
+    assert!(ended.is_err(), "it was doomed");
+    // What these do takes nothing of the query's own.
+    if ["waking", "aborting", "leaving"].contains(&what.as_str()) {
+        assert_eq!(done.load(Relaxed), u64::MAX, "it was parked");
+    }
+    // Wherever it was parked, the others go on.
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let reserved = witness.try_reserve(1);
+        drop(reserved);
+        witness.kill("planned");
+        drop(witness);
+        drop(governor.render_metrics());
+        let _ = tell.send(());
+    });
+    let told = told.recv_timeout(Duration::from_secs(20));
+    told.expect("a lock is held by the poll that was parked");
+}
+
 fn live_guard() -> (std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>) {
     std::sync::mpsc::channel()
 }
@@ -214,10 +302,12 @@ fn child() {
         .workers(workers)
         .init_sql(SQL);
     let governor = runtime.block_on(async { builder.build() }).unwrap();
-    judge(&governor, &runtime, parts[0], workers);
+    let judged = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        judge(&governor, &runtime, parts[0], workers);
+    }));
     println!("alive");
     // Dropping the runtime would wait for the poll that is parked.
-    std::process::exit(0);
+    std::process::exit(i32::from(judged.is_err()));
 }
 
 fn in_a_process(situation: &str) {
@@ -241,6 +331,13 @@ fn in_a_process(situation: &str) {
                 child.status
             );
         }
+    }
+}
+
+#[test]
+fn whoever_is_out_of_memory_holds_no_lock_of_ours() {
+    for what in ["reserving", "waking", "aborting", "leaving", "killing"] {
+        in_a_process(what);
     }
 }
 

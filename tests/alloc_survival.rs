@@ -9,7 +9,7 @@ mod support;
 use live::{governor, multi_thread};
 use quotient::alloc::GroupAlloc;
 use quotient::memory::MemoryScope;
-use quotient::{Attributes, Governor, JoinError, KillReason};
+use quotient::{AdmissionError, Attributes, Governor, JoinError, KillReason};
 use std::collections::HashMap;
 use std::future::Future;
 use std::hint::black_box;
@@ -122,9 +122,10 @@ fn commit(governor: &Governor, runtime: &tokio::runtime::Runtime, name: &str) {
     assert!(held <= 109 * MIB, "{held}");
     // What it freed on its way is the allocator's until it purges (a vector that doubled has freed as much as it
     // holds), and so is what small blocks are more than what was asked for.
-    let slack = 5 * MIB + held;
+    // A thread's heap begins with 2 MiB, and one to three are started.
+    let slack = 7 * MIB + held;
     assert!(grown <= held + slack, "resident +{grown}");
-    assert!(after * 4 > before, "{before} turns before, {after} after");
+    assert!(after * 2 > before, "{before} turns before, {after} after");
     assert!(!ticker.is_finished());
     if name == "workers" {
         // As many threads are lost as there were workers. Others have taken their places, and the group is frozen.
@@ -134,8 +135,7 @@ fn commit(governor: &Governor, runtime: &tokio::runtime::Runtime, name: &str) {
         assert!(turns(&ticks) > 0, "nobody works any more");
         let since = Instant::now();
         loop {
-            let next = governor.try_admit(&user).unwrap();
-            if is_shortage(&runtime.block_on(next.run(async { 1 }))) {
+            if let Err(AdmissionError::Frozen { .. }) = governor.try_admit(&user) {
                 return;
             }
             assert!(

@@ -194,6 +194,7 @@ impl Account {
     /// Ends all tasks of the account: those that wait at once, those that run at the end of their poll. Every
     /// handle yields a cancelled `JoinError` with `cause`. The first call decides; later ones return false.
     pub fn kill(&self, cause: Cause) -> bool {
+        let _ours = mem::enter_process();
         let now = self.core().clock().now().0.max(1);
         let _ = self.killed_at.compare_exchange(0, now, SeqCst, SeqCst);
         let first = self.killed.give(cause);

@@ -3,6 +3,7 @@
 //! Mechanism; any thread. A task is entered at its first `Pending`, not when it is spawned: until then it sits in a
 //! queue that shutdown and kill empty anyway, and most short tasks never wait.
 
+use crate::mem;
 use crate::sync::Mutex;
 use slab::Slab;
 use std::task::Waker;
@@ -69,6 +70,8 @@ impl Waiting {
     }
 
     pub(super) fn wake_all(&self) {
+        // The caller may have no memory left, and be parked for want of it: with none of these locks.
+        let _ours = mem::enter_process();
         for shard in &self.shards {
             // Cloned out: waking pushes into queues, which must not happen under a lock that tasks take.
             let wakers: Vec<Waker> = shard

@@ -23,7 +23,8 @@ impl Governor {
     /// waits for the workers. Every future is dropped by a worker, inside the runtime's context; handles of
     /// ended tasks yield [`KillReason::Shutdown`]. Spawns from then on give cancelled handles.
     ///
-    /// A poll that never returns is waited for, as tokio's own shutdown does. A blocking closure that runs is waited
+    /// A poll that never returns is waited for, as tokio's own shutdown does; not so one that was parked for want of
+    /// memory, by [`MemoryOverrun::Quarantine`](crate::memory::MemoryOverrun::Quarantine): its future is never dropped. A blocking closure that runs is waited
     /// for within the grace time only: nothing can end it. A second call waits too. A task
     /// may shut its own governor down: it is not waited for, and ends with the rest.
     ///

@@ -106,6 +106,7 @@ impl<S: ?Sized> Cell<S> {
 
     /// Ends the task: its future is dropped before anything else of its group is polled, wherever it waits.
     pub(in crate::exec) fn abort(&self) {
+        let _ours = mem::enter_process();
         self.flags.abort(&self.account.waiting);
         if !self.is_finished() {
             let place = Place::unpack(self.place.load(Relaxed));

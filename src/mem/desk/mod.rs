@@ -1,7 +1,8 @@
 //! The desk of a group: where its queries reserve memory, and from where they are asked to give some back.
 //!
 //! Mechanism; any thread. Two short locks, one for the queue and one for the spillers, never held together, across an
-//! await, a wake or a callback. Bytes are charged to owners under the queue's lock, so that nobody overtakes.
+//! await, a wake or a callback. Bytes are charged to owners under the queue's lock, so that nobody overtakes. What is
+//! allocated under a lock is the process's: a query that has no memory left is parked with none of them.
 
 mod limits;
 mod spilling;
@@ -11,7 +12,7 @@ pub use spilling::{Ask, Registration};
 use crate::mem::error::MemoryError;
 use crate::mem::promise;
 use crate::mem::waiting::{Account, Arrival, End, Ticket, Waiting};
-use crate::mem::{OwnerHandle, Shortfall};
+use crate::mem::{OwnerHandle, Shortfall, enter_process};
 use crate::sync::Mutex;
 use crate::unit::{Bytes, Nanos};
 use limits::{largest, nearest};
@@ -104,6 +105,7 @@ impl Desk {
 
     /// Charges `bytes` to `payer` now, or not at all.
     pub(super) fn try_take(&self, payer: &Payer, bytes: u64) -> Result<(), MemoryError> {
+        let _ours = enter_process();
         let largest = largest(payer, bytes);
         if bytes > largest.limit {
             return Err(MemoryError::too_large(&self.name, largest));
@@ -135,6 +137,7 @@ impl Desk {
         payer: &Payer,
         bytes: u64,
     ) -> Result<Option<(Ticket, Option<Instant>)>, MemoryError> {
+        let _ours = enter_process();
         let deadline = self.now().plus(Nanos(self.queue_timeout.load(Relaxed)));
         let mut queue = self.queue.lock();
         let arrival =
@@ -155,6 +158,7 @@ impl Desk {
 
     /// Brings the queue up to date, and says what that means for one request.
     pub(super) fn look(&self, ticket: Ticket, waker: &Waker) -> Found {
+        let _ours = enter_process();
         let mut queue = self.queue.lock();
         let mut woken = queue.settle(&mut self.books(), self.now());
         let is_first = queue.waiting.first().is_some_and(|first| first.0 == ticket);
@@ -181,6 +185,7 @@ impl Desk {
 
     /// A request is given up. If its bytes had been taken for it already, they go back.
     pub(super) fn give_up(&self, ticket: Ticket, payer: &Payer, bytes: u64) {
+        let _ours = enter_process();
         let mut queue = self.queue.lock();
         let seat = queue.seats.remove(&ticket);
         queue.waiting.cancel(ticket);
@@ -205,6 +210,7 @@ impl Desk {
 
     /// Serves whoever fits now: after bytes came back or a limit was changed.
     pub fn settle(&self) {
+        let _ours = enter_process();
         let mut queue = self.queue.lock();
         if queue.waiting.is_empty() {
             return;

@@ -4,6 +4,7 @@
 
 use super::limits::nearest;
 use super::{Desk, Payer};
+use crate::mem::enter_process;
 use crate::mem::spill::{self, SpillId, Spillers};
 use crate::sync::Mutex;
 use crate::unit::{Bytes, Nanos};
@@ -48,6 +49,7 @@ pub struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        let _ours = enter_process();
         let spilling = &self.desk.spilling;
         let mut registered = spilling.registered.lock();
         registered.spillers.remove(self.id);
@@ -72,11 +74,13 @@ impl fmt::Debug for Registration {
 impl Desk {
     /// A spiller of `payer`.
     pub fn register(self: &Arc<Desk>, payer: Payer, priority: i32, ask: Ask) -> Registration {
+        let ours = enter_process();
         let mut registered = self.spilling.registered.lock();
         let id = registered.spillers.register(payer.owner().0, priority);
         registered.asks.insert(id, (payer, ask));
         self.spilling.any.store(true, Relaxed);
         drop(registered);
+        drop(ours);
         Registration {
             desk: self.clone(),
             id,
@@ -151,6 +155,7 @@ impl Desk {
         };
         let used = Bytes(self.owner().used());
         let asked: Vec<(Ask, u64)> = {
+            let _ours = enter_process();
             let mut registered = self.spilling.registered.lock();
             let Registered { spillers, asks } = &mut *registered;
             let held: FxHashMap<u16, u64> = asks
