@@ -1,8 +1,11 @@
 //! Level 2 in virtual time: queries of one group, by age.
 
+use quotient::clock::ThreadTime;
 use quotient::sched::fair::Slot;
+use quotient::sched::feedback::{Feedback, Stream};
 use quotient::sched::sim::{Rng, Setup, Sim, job, steady};
 use quotient::unit::{Nanos, QueryId};
+use std::time::{Duration, Instant};
 
 const MS: u64 = 1_000_000;
 
@@ -136,5 +139,46 @@ fn of_sixteen_half_minute_queries_the_first_are_done_in_half_the_time_of_all() {
         assert!(within(all * 5 / 8) >= 7, "{workers} workers: {ends:?}");
         println!("{ends:?}");
         assert_eq!(sim.wasted(), Nanos::ZERO);
+    }
+}
+
+/// A slice asks for its query once it has ended, whether or not others of its group are ready: with sixteen times as
+/// many, all slices together take sixteen times as long, not 256 times. In CPU time of the thread, which others do not
+/// use up.
+#[test]
+fn a_slice_costs_the_same_however_many_queries_are_ready() {
+    let base = Nanos::from_millis(2);
+    let began = Instant::now();
+    let now = || match ThreadTime::read() {
+        Some(time) => Duration::from(time.cpu),
+        None => began.elapsed(),
+    };
+    // Young queries, and old ones of the last level that have used many turns of it.
+    for cpu in [Nanos::ZERO, Nanos::from_secs(100)] {
+        let serve = |queries: u64| {
+            let begin = now();
+            let mut queue = Feedback::new(base);
+            for id in 0..queries {
+                let used = cpu.plus(Nanos::from_millis(if cpu.0 == 0 {
+                    0
+                } else {
+                    id * 7 % 5_000
+                }));
+                queue.push(Stream::Query(QueryId(id)), used, id);
+            }
+            while let Some(turn) = queue.begin() {
+                assert!(queue.take(turn).is_some());
+                assert_eq!(queue.waiting(turn), 0);
+                queue.charge(turn, Nanos(1));
+            }
+            assert!(queue.is_empty());
+            now() - begin
+        };
+        let best = |queries| (0..3).map(|_| serve(queries)).min().unwrap();
+        let ratio = best(16_000).as_secs_f64() / best(1_000).as_secs_f64();
+        assert!(
+            ratio < 80.0,
+            "16 times the queries took {ratio:.0} times as long"
+        );
     }
 }

@@ -14,12 +14,14 @@
 //! 5. Tasks that only have to be dropped are [`URGENT`]: before all levels, and on no level's account. One that waits
 //!    is found by its [`Place`] and drawn out, however deep the queue is.
 
+mod level;
 mod line;
 
 use crate::sched::MAX_BATCH;
 use crate::unit::{Nanos, QueryId};
+use level::Level;
 use line::Line;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The number of levels.
 pub const LEVELS: usize = 8;
@@ -87,27 +89,6 @@ impl Place {
 /// As many turns of the last level as are told apart: three years of CPU time, at the default base.
 const ROUNDS: u64 = (1 << 21) - 1;
 
-/// Older queries first; in the last level, those with fewer used turns first.
-type Rank = (u64, QueryId);
-
-#[derive(Debug)]
-struct Level<T> {
-    loose: Line<T>,
-    queries: BTreeMap<Rank, Line<T>>,
-    /// Charged time divided by the level's factor.
-    used: u64,
-    /// Turns of this level that run now.
-    running: u32,
-    /// Whose turn it is when both kinds wait.
-    loose_next: bool,
-}
-
-impl<T> Level<T> {
-    fn is_empty(&self) -> bool {
-        self.loose.is_empty() && self.queries.is_empty()
-    }
-}
-
 /// The queue of one group.
 #[derive(Debug)]
 pub struct Feedback<T> {
@@ -137,16 +118,9 @@ pub fn level_end(level: usize, base: Nanos) -> u64 {
 impl<T> Feedback<T> {
     /// An empty queue whose first level lasts `base` of CPU time.
     pub fn new(base: Nanos) -> Feedback<T> {
-        let level = || Level {
-            loose: Line::default(),
-            queries: BTreeMap::new(),
-            used: 0,
-            running: 0,
-            loose_next: false,
-        };
         Feedback {
             base: base.0.max(1),
-            levels: std::array::from_fn(|_| level()),
+            levels: std::array::from_fn(|_| Level::default()),
             urgent: VecDeque::new(),
             len: 0,
         }
@@ -217,17 +191,7 @@ impl<T> Feedback<T> {
         };
         let task = match stream {
             Stream::Loose => level.loose.withdraw(place.seat(), is),
-            Stream::Query(id) => {
-                let rank = (place.rounds(), id);
-                let task = level
-                    .queries
-                    .get_mut(&rank)
-                    .and_then(|line| line.withdraw(place.seat(), is));
-                if level.queries.get(&rank).is_some_and(Line::is_empty) {
-                    level.queries.remove(&rank);
-                }
-                task
-            }
+            Stream::Query(id) => level.withdraw((place.rounds(), id), place.seat(), is),
         };
         let found = task.map(|task| self.urgent.push_back((stream, task)));
         found.is_some()
@@ -236,13 +200,8 @@ impl<T> Feedback<T> {
     /// Makes all waiting tasks of a query urgent.
     pub fn hurry_query(&mut self, id: QueryId) {
         for level in &mut self.levels {
-            let ranks = level.queries.keys().filter(|(_, query)| *query == id);
-            for rank in ranks.copied().collect::<Vec<_>>() {
-                let mut line = level.queries.remove(&rank).unwrap_or_default();
-                while let Some(task) = line.pop_front() {
-                    self.urgent.push_back((Stream::Query(id), task));
-                }
-            }
+            let urgent = &mut self.urgent;
+            level.take_query(id, |task| urgent.push_back((Stream::Query(id), task)));
         }
     }
 
@@ -260,10 +219,7 @@ impl<T> Feedback<T> {
         let waiting = (0..LEVELS).filter(|&l| !self.levels[l].is_empty());
         let level = waiting.min_by_key(|&l| (self.levels[l].used, l))?;
         let due = &mut self.levels[level];
-        let query = due
-            .queries
-            .first_key_value()
-            .map(|(&(_, id), _)| Stream::Query(id));
+        let query = due.first().map(Stream::Query);
         let stream = match query {
             Some(query) if due.loose.is_empty() || !due.loose_next => query,
             _ => Stream::Loose,
@@ -293,14 +249,7 @@ impl<T> Feedback<T> {
         };
         let task = match turn.stream {
             Stream::Loose => level.loose.pop_front(),
-            Stream::Query(id) => {
-                let (&rank, tasks) = level.queries.iter_mut().find(|((_, q), _)| *q == id)?;
-                let task = tasks.pop_front();
-                if tasks.is_empty() {
-                    level.queries.remove(&rank);
-                }
-                task
-            }
+            Stream::Query(id) => level.pop(id),
         }?;
         self.len -= 1;
         Some(task)
@@ -311,11 +260,7 @@ impl<T> Feedback<T> {
     pub fn take_query(&mut self, id: QueryId) -> Vec<T> {
         let mut taken = Vec::new();
         for level in &mut self.levels {
-            let ranks = level.queries.keys().filter(|(_, query)| *query == id);
-            for rank in ranks.copied().collect::<Vec<_>>() {
-                let mut line = level.queries.remove(&rank).unwrap_or_default();
-                taken.extend(std::iter::from_fn(|| line.pop_front()));
-            }
+            level.take_query(id, |task| taken.push(task));
         }
         self.len -= taken.len();
         taken
@@ -329,11 +274,7 @@ impl<T> Feedback<T> {
         };
         match turn.stream {
             Stream::Loose => level.loose.len(),
-            Stream::Query(id) => level
-                .queries
-                .iter()
-                .find(|((_, q), _)| *q == id)
-                .map_or(0, |(_, t)| t.len()),
+            Stream::Query(id) => level.waiting(id),
         }
     }
 
@@ -354,10 +295,7 @@ impl<T> Feedback<T> {
 
     fn line(&mut self, stream: Stream, level: usize, rounds: u64) -> &mut Line<T> {
         self.wake_level(level);
-        match stream {
-            Stream::Loose => &mut self.levels[level].loose,
-            Stream::Query(id) => self.levels[level].queries.entry((rounds, id)).or_default(),
-        }
+        self.levels[level].line(stream, rounds)
     }
 
     /// How many turns of the last level a query has used; 0 in the others.

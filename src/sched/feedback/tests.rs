@@ -1,6 +1,7 @@
 //! Unit tests of the level's arithmetic; pure.
 
 use super::*;
+use std::collections::BTreeMap;
 
 const BASE: Nanos = Nanos::from_millis(200);
 const MS: u64 = 1_000_000;
