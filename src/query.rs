@@ -290,6 +290,7 @@ impl Query {
     }
 
     pub(crate) fn kill_by(&self, why: &str, by: &str) -> bool {
+        let _ours = mem::enter_process();
         let reason = KillReason::Killed {
             why: why.into(),
             by: by.into(),

@@ -52,6 +52,7 @@ impl Governor {
     }
 
     fn kill_by(&self, id: QueryId, why: &str, by: &str) -> bool {
+        let _ours = crate::mem::enter_process();
         let Some((query, _)) = self.inner.running(id) else {
             return self.inner.gate.kill_waiting(id, why);
         };

@@ -56,6 +56,7 @@ impl Inner {
 
     /// All of them, the oldest first.
     pub(super) fn all_running(&self) -> Vec<(Query, Running)> {
+        let _ours = crate::mem::enter_process();
         let all: Vec<Running> = self.queries.lock().values().cloned().collect();
         let alive = |running: Running| Some((running.query.upgrade()?, running));
         all.into_iter().filter_map(alive).collect()

@@ -89,6 +89,7 @@ impl Overseer for Breaker {
 
 impl Inner {
     fn trip(self: &Arc<Inner>, id: QueryId, trip: Trip, late: Nanos) {
+        let _ours = crate::mem::enter_process();
         let found = self.core.clock().now();
         // If it has ended meanwhile, there is nothing left to be done about it.
         let Some((query, running)) = self.running(id) else {
@@ -268,6 +269,7 @@ impl Governor {
     /// The last 1 000 queries that went over a limit of their group, the oldest first: what `SHOW RUNAWAY EVENTS`
     /// lists.
     pub fn runaway_events(&self) -> Vec<Arc<Runaway>> {
+        let _ours = crate::mem::enter_process();
         self.inner.breaker.events.lock().iter().cloned().collect()
     }
 }
