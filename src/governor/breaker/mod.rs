@@ -93,6 +93,7 @@ impl Overseer for Breaker {
 
 impl Inner {
     fn trip(self: &Arc<Inner>, id: QueryId, trip: Trip, late: Nanos) {
+        let _ours = crate::mem::enter_process();
         let found = self.core.clock().now();
         // If it has ended meanwhile, there is nothing left to be done about it.
         let Some((query, running)) = self.running(id) else {
