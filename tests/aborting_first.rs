@@ -79,6 +79,13 @@ impl Queue {
         (Noted(self.polls.clone(), at.clone()), at)
     }
 
+    /// A task at the end of the queue, and when it was dropped.
+    fn noted_task(&self) -> (JoinHandle<()>, Arc<AtomicUsize>) {
+        let (noted, at) = self.noted();
+        let task = async move { drop(noted) };
+        (self.governor.spawn_in("g", task).unwrap(), at)
+    }
+
     /// Lets the worker go, and checks that the task is dropped before most of what was ahead of it.
     fn check(self, task: JoinHandle<()>, dropped_at: &AtomicUsize, what: &str) -> JoinError {
         self.release.send(()).unwrap();
@@ -105,11 +112,7 @@ fn a_task_that_was_never_polled_is_dropped_before_what_is_queued_ahead_of_it() {
     let _watch = watched("never polled");
     let queue = Queue::kept();
     queue.fill();
-    let (noted, at) = queue.noted();
-    let task = queue
-        .governor
-        .spawn_in("g", async move { drop(noted) })
-        .unwrap();
+    let (task, at) = queue.noted_task();
     task.abort();
     queue.check(task, &at, "never polled");
 }
@@ -119,11 +122,7 @@ fn a_task_in_the_middle_of_the_ordered_queue_is_drawn_out_of_it() {
     let _watch = watched("in the ordered queue");
     let queue = Queue::kept();
     queue.fill();
-    let (noted, at) = queue.noted();
-    let task = queue
-        .governor
-        .spawn_in("g", async move { drop(noted) })
-        .unwrap();
+    let (task, at) = queue.noted_task();
     queue.fill();
     // Once the worker has begun, all of it is in the order in which it will be served.
     queue.release.send(()).unwrap();

@@ -12,7 +12,6 @@ use quotient::{AdmissionError, Attributes, Governor, Host, JoinError, KillReason
 use std::future::Future;
 use std::hint::black_box;
 use std::panic::AssertUnwindSafe;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -21,7 +20,6 @@ use std::time::{Duration, Instant};
 static ALLOC: GroupAlloc = GroupAlloc::new();
 
 const HUGE: usize = 8 << 30;
-const SITUATION: &str = "QUOTIENT_TEST_SITUATION";
 const SQL: &str = "CREATE RESOURCE GROUP small TO (user='small') WITH ('mem_limit'='100MiB');
                    CREATE RESOURCE GROUP other TO (user='other') WITH ('cpu_core_limit'='1')";
 
@@ -287,7 +285,7 @@ fn live_guard() -> (std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>) 
 /// What the other tests start, as a process; by itself it has nothing to do.
 #[test]
 fn child() {
-    let Ok(situation) = std::env::var(SITUATION) else {
+    let Some(situation) = support::told_to_child() else {
         return;
     };
     let parts: Vec<&str> = situation.split(' ').collect();
@@ -313,23 +311,8 @@ fn child() {
 fn in_a_process(situation: &str) {
     for host in ["attached", "owned"] {
         for workers in [1, 2, 4] {
-            let child = Command::new(std::env::current_exe().unwrap())
-                .args(["child", "--exact", "--nocapture"])
-                .env(SITUATION, format!("{situation} {host} {workers}"))
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .output()
-                .unwrap();
-            let (out, err) = (
-                String::from_utf8_lossy(&child.stdout),
-                String::from_utf8_lossy(&child.stderr),
-            );
+            let out = support::in_child(&format!("{situation} {host} {workers}"));
             println!("{host}, {workers} workers: {out}");
-            assert!(
-                child.status.success() && out.contains("alive"),
-                "{situation} {host} {workers}: {:?}\n{out}\n{err}",
-                child.status
-            );
         }
     }
 }

@@ -15,7 +15,6 @@ use std::future::Future;
 use std::hint::black_box;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -25,7 +24,6 @@ static ALLOC: GroupAlloc = GroupAlloc::new();
 
 const MIB: u64 = 1 << 20;
 const HUGE: usize = 8 << 30;
-const OFFENCE: &str = "QUOTIENT_TEST_OFFENCE";
 
 type Offence = Pin<Box<dyn Future<Output = usize> + Send>>;
 
@@ -155,7 +153,7 @@ fn commit(governor: &Governor, runtime: &tokio::runtime::Runtime, name: &str) {
 /// What the other tests start, as a process; by itself it has nothing to do.
 #[test]
 fn child() {
-    let Ok(name) = std::env::var(OFFENCE) else {
+    let Some(name) = support::told_to_child() else {
         return;
     };
     let runtime = multi_thread(2);
@@ -170,23 +168,7 @@ fn child() {
 }
 
 fn survives(name: &str) {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--nocapture"])
-        .env(OFFENCE, name)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&child.stdout),
-        String::from_utf8_lossy(&child.stderr),
-    );
-    println!("{out}");
-    assert!(
-        child.status.success() && out.contains("alive"),
-        "{name}: {:?}\n{out}\n{err}",
-        child.status
-    );
+    println!("{}", support::in_child(name));
 }
 
 #[test]

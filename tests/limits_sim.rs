@@ -8,7 +8,7 @@ use quotient::sched::fair::Slot;
 use quotient::sched::sim::{Rng, Setup, Sim, Step, Then, bursts, job, random, steady};
 use quotient::sched::trace::replay;
 use quotient::unit::Nanos;
-use simulated::{MS, during, load, ms, sim, us};
+use simulated::{HALF_IDEAL, MS, check_return, during, load, ms, sim, us};
 
 fn assert_near(given: u64, expected: u64, slack: Nanos, what: &str) {
     assert!(
@@ -169,26 +169,8 @@ fn a_group_gains_no_credit_while_its_cap_holds_it_back() {
         load(&mut sim, other, 1_000, ms(0), us(100));
         sim.run_until(ms(10_000));
         sim.set_cap(heavy, None);
-        check_return(&mut sim, workers, [heavy, other]);
+        check_return(&mut sim, workers, [heavy, other], HALF_IDEAL, 100);
     }
-}
-
-/// Weights 10 and 1, both with more tasks than workers and no limits from now on: the next 100 ms of the first.
-fn check_return(sim: &mut Sim, workers: usize, groups: [Slot; 2]) {
-    let given = during(sim, ms(100), &groups);
-    let entitled = 100 * MS * workers as u64 * 10 / 11;
-    let half_ideal = 50 * MS * 10 / 11;
-    assert!(
-        given[0] <= entitled + half_ideal,
-        "{workers} workers: {given:?}"
-    );
-    let least = entitled.saturating_sub(half_ideal + 2 * workers as u64 * 100_000);
-    assert!(given[0] >= least, "{workers} workers: {given:?}");
-    // A new balance from then on.
-    let given = during(sim, ms(1_000), &groups);
-    let fair = 1_000 * MS * workers as u64 * 10 / 11;
-    assert_near(given[0], fair, Nanos(fair / 100), "the second after");
-    assert_eq!(sim.wasted(), Nanos::ZERO);
 }
 
 #[test]
@@ -340,7 +322,7 @@ fn a_reservation_that_is_dropped_leaves_no_debt_and_one_that_is_set_takes_hold()
             let given = during(&mut sim, ms(10_000), &[light])[0];
             assert_near(given, 10_000 * MS, ms(10), "its worker");
             sim.set_reserved(light, 0);
-            check_return(&mut sim, workers, [heavy, light]);
+            check_return(&mut sim, workers, [heavy, light], HALF_IDEAL, 100);
         }
     }
 }

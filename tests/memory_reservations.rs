@@ -2,8 +2,12 @@
 //!
 //! No allocator is installed here: reservations alone count, to the byte.
 
+#[path = "support/gibibyte.rs"]
+mod gibibyte;
+
+use gibibyte::{memory_of, query};
 use quotient::memory::{self, MemoryError, MemoryScope, Reservation};
-use quotient::{Attributes, Governor, KillReason, Query};
+use quotient::{Attributes, Governor, KillReason};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,29 +15,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 const MIB: u64 = 1 << 20;
 
-/// A governor of 1 GiB with a group `bi` of 100 MiB, whose requests wait for 2 s.
+/// Requests of `bi`, 100 MiB, wait for 2 s.
 fn governor() -> Governor {
-    Governor::builder()
-        .memory_limit(1 << 30)
-        .init_sql(
-            "CREATE RESOURCE GROUP bi TO (user='bi') WITH ('mem_limit'='100MiB', 'queue_timeout'='2s');
-             CREATE RESOURCE GROUP etl TO (user='etl') WITH ('mem_limit'='100%')",
-        )
-        .build()
-        .unwrap()
-}
-
-async fn query(governor: &Governor, user: &str) -> Query {
-    governor.admit(&Attributes::new().user(user)).await.unwrap()
-}
-
-fn group_memory(governor: &Governor, name: &str) -> quotient::metrics::memory::GroupMemory {
-    let snapshot = governor.metrics();
-    snapshot.by_name()[name].memory
+    gibibyte::governor(
+        "'mem_limit'='100MiB', 'queue_timeout'='2s'",
+        "'mem_limit'='100%'",
+    )
 }
 
 fn reserved(governor: &Governor) -> u64 {
-    group_memory(governor, "bi").reserved
+    memory_of(governor, "bi").reserved
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +107,7 @@ async fn thirty_queries_wait_in_the_order_in_which_they_asked() {
         quotient::task::yield_now().await;
         tokio::task::yield_now().await;
     }
-    while group_memory(&governor, "bi").waiting < 30 {
+    while memory_of(&governor, "bi").waiting < 30 {
         sleep(Duration::from_millis(1)).await;
     }
     drop(held);
@@ -178,14 +169,14 @@ async fn whatever_ends_a_query_gives_its_memory_back() {
         let _more = held.grow(20 * MIB).await;
         let _never = memory::reserve(MIB).await;
     });
-    while group_memory(&governor, "bi").waiting == 0 {
+    while memory_of(&governor, "bi").waiting == 0 {
         sleep(Duration::from_millis(1)).await;
     }
     bi.kill("enough");
     let error = killed.await.unwrap_err();
     assert!(matches!(error.reason(), Some(KillReason::Killed { .. })));
     assert_eq!(
-        (reserved(&governor), group_memory(&governor, "bi").waiting),
+        (reserved(&governor), memory_of(&governor, "bi").waiting),
         (0, 0)
     );
     drop(bi);
@@ -213,7 +204,7 @@ async fn whatever_ends_a_query_gives_its_memory_back() {
     );
     drop(held);
     assert_eq!(
-        (reserved(&governor), group_memory(&governor, "bi").waiting),
+        (reserved(&governor), memory_of(&governor, "bi").waiting),
         (0, 0)
     );
 }
@@ -248,7 +239,7 @@ async fn the_limit_holds_and_every_byte_comes_back_under_a_thousand_random_ends(
     for task in tasks {
         let _ = task.await;
     }
-    let memory = group_memory(&governor, "bi");
+    let memory = memory_of(&governor, "bi");
     assert_eq!((memory.reserved, memory.waiting), (0, 0));
     let query = query(&governor, "bi").await;
     let all = query.try_reserve(100 * MIB).unwrap();
@@ -287,7 +278,7 @@ async fn a_query_is_asked_to_spill_before_a_reservation_waits_in_vain() {
     assert_eq!(got.size(), 50 * MIB);
     assert_eq!(asked.lock()[0], 20 * MIB, "what was missing and no more");
     // With both the group is above its threshold: down to 7/8 of that.
-    while group_memory(&governor, "bi").spill_requests < 2 {
+    while memory_of(&governor, "bi").spill_requests < 2 {
         sleep(Duration::from_millis(1)).await;
     }
     sleep(Duration::from_millis(1)).await;
@@ -348,7 +339,7 @@ async fn nobody_is_asked_to_spill_while_the_threshold_is_off() {
         .unwrap();
     assert!(!held.should_spill());
     assert!(bi.reserve(MIB).await.is_err());
-    assert_eq!(group_memory(&governor, "bi").spill_requests, 0);
+    assert_eq!(memory_of(&governor, "bi").spill_requests, 0);
 }
 
 #[tokio::test(start_paused = true)]

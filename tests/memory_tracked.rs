@@ -1,8 +1,11 @@
 //! Memory that the allocator counts, together with what is reserved, as the views and limits see it.
 
+#[path = "support/gibibyte.rs"]
+mod gibibyte;
+
+use gibibyte::{memory_of, query};
 use quotient::memory::{self, MemoryError};
-use quotient::metrics::memory::GroupMemory;
-use quotient::{Attributes, Governor, Query, task};
+use quotient::{Attributes, Governor, task};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,18 +20,10 @@ const MIB: u64 = 1 << 20;
 const CREDITS: u64 = 9 * (256 << 10);
 
 fn governor() -> Governor {
-    Governor::builder()
-        .memory_limit(1 << 30)
-        .init_sql(
-            "CREATE RESOURCE GROUP bi TO (user='bi') WITH ('mem_limit'='64MiB', 'queue_timeout'='30s');
-             CREATE RESOURCE GROUP etl TO (user='etl') WITH ('mem_limit'='256MiB')",
-        )
-        .build()
-        .unwrap()
-}
-
-async fn query(governor: &Governor, user: &str) -> Query {
-    governor.admit(&Attributes::new().user(user)).await.unwrap()
+    gibibyte::governor(
+        "'mem_limit'='64MiB', 'queue_timeout'='30s'",
+        "'mem_limit'='256MiB'",
+    )
 }
 
 /// So many bytes, in blocks of 64 KiB, written to.
@@ -36,10 +31,6 @@ fn fill(bytes: u64) -> Vec<Vec<u8>> {
     (0..bytes >> 16)
         .map(|at| black_box(vec![at as u8 | 1; 1 << 16]))
         .collect()
-}
-
-fn of(governor: &Governor, name: &str) -> GroupMemory {
-    governor.metrics().by_name()[name].memory
 }
 
 fn about(seen: u64, expected: u64) {
@@ -114,7 +105,7 @@ async fn a_reservation_waits_for_memory_that_is_freed() {
         let table = fill(40 * MIB);
         Ok::<_, MemoryError>((room.size(), table.len()))
     });
-    while of(&governor, "bi").waiting == 0 {
+    while memory_of(&governor, "bi").waiting == 0 {
         sleep(Duration::from_millis(1)).await;
     }
     // Freed by a thread that has nothing to do with the group.
@@ -307,8 +298,8 @@ async fn a_buffer_that_is_transferred_is_the_receivers_without_being_copied() {
         .unwrap();
     assert!(matches!(refused.0, MemoryError::Full { asked, .. } if asked == 32 * MIB));
     drop((kept, refused));
-    about(of(&governor, "bi").used.unwrap(), 0);
-    about(of(&governor, "etl").used.unwrap(), 0);
+    about(memory_of(&governor, "bi").used.unwrap(), 0);
+    about(memory_of(&governor, "etl").used.unwrap(), 0);
     let outside = memory::transfer(&mut vec![0_u8; 4096]).unwrap_err();
     assert_eq!(outside, MemoryError::NoTask);
 }

@@ -15,7 +15,6 @@ const BUCKETS: usize = TIME_BOUNDS.len() + 1;
 pub(super) struct Tally {
     pub(super) polls: Cell<u64>,
     pub(super) dropped: Cell<u64>,
-    pub(super) spawned: Cell<u64>,
     pub(super) finished: Cell<u64>,
     pub(super) long_polls: Cell<u64>,
     delay: Times,
@@ -86,7 +85,6 @@ impl Tally {
             .fetch_add(given.0.saturating_sub(dropped), Relaxed);
         into.cpu_drop.fetch_add(dropped, Relaxed);
         into.polls.fetch_add(polls, Relaxed);
-        into.spawned.fetch_add(self.spawned.take(), Relaxed);
         into.finished.fetch_add(self.finished.take(), Relaxed);
         into.long_polls.fetch_add(self.long_polls.take(), Relaxed);
         self.delay.pour(polls, &into.delay);

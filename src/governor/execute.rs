@@ -21,7 +21,8 @@ impl Governor {
     ///
     /// # Cancel safety
     ///
-    /// It does not wait for anything: once polled, it is done.
+    /// It does not wait for anything: once polled, it is done. A change of a catalog that is kept is written and
+    /// synced in that poll, some milliseconds on a slow disk.
     ///
     /// # Metrics
     ///

@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, Mutex, Once, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -103,4 +104,31 @@ pub(crate) fn require_tool(name: &str) -> Option<PathBuf> {
         report(&format!("not run: {name} missing"));
     }
     found
+}
+
+/// What a process started by [`in_child`] is to do; None in the test binary that was started by hand.
+pub(crate) fn told_to_child() -> Option<String> {
+    std::env::var(CHILD).ok()
+}
+
+const CHILD: &str = "QUOTIENT_TEST_CHILD";
+
+/// Runs this binary's test `child` in a process of its own, which is told `what`, must print `alive` and succeed: for
+/// what threads or an allocator do not survive. What it printed.
+pub(crate) fn in_child(what: &str) -> String {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact", "--nocapture"])
+        .env(CHILD, what)
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&child.stdout),
+        String::from_utf8_lossy(&child.stderr),
+    );
+    assert!(
+        child.status.success() && out.contains("alive"),
+        "{what}: {:?}\n{out}\n{err}",
+        child.status
+    );
+    out.into_owned()
 }

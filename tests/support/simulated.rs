@@ -35,3 +35,32 @@ pub(crate) fn during(sim: &mut Sim, time: Nanos, groups: &[Slot]) -> Vec<u64> {
     let after = groups.iter().map(|&g| sim.given(g));
     after.zip(before).map(|(a, b)| a.since(b).0).collect()
 }
+
+/// Weights 10 and 1, both with more tasks than workers and no limits from now on: the next 100 ms of the first, which may
+/// lack so many ns besides the polls that run, and the second after, which is fair to one part in `fair_to`.
+pub(crate) fn check_return(
+    sim: &mut Sim,
+    workers: usize,
+    groups: [Slot; 2],
+    lacks: u64,
+    fair_to: u64,
+) {
+    let given = during(sim, ms(100), &groups);
+    let entitled = 100 * MS * workers as u64 * 10 / 11;
+    let most = entitled + HALF_IDEAL;
+    let least = entitled.saturating_sub(lacks + 2 * workers as u64 * 100_000);
+    assert!(
+        (least..=most).contains(&given[0]),
+        "{workers} workers: {given:?}"
+    );
+    let given = during(sim, ms(1_000), &groups);
+    let fair = 1_000 * MS * workers as u64 * 10 / 11;
+    assert!(
+        given[0].abs_diff(fair) <= fair / fair_to,
+        "{given:?} of {fair}"
+    );
+    assert_eq!(sim.wasted(), Nanos::ZERO);
+}
+
+/// Half of what a group of weight 10 beside one of weight 1 should have in a period.
+pub(crate) const HALF_IDEAL: u64 = 50 * MS * 10 / 11;

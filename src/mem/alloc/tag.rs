@@ -56,6 +56,32 @@ pub(super) unsafe fn inner_layout(layout: Layout) -> Layout {
 
 // ---- what the compiler must not know (invariant 4) ----------------------------------------------------------
 
+/// The pointer, behind a statement that the compiler cannot look into; `$memory` says whether that reads memory.
+macro_rules! hidden {
+    ($block:expr, $memory:ident) => {{
+        let block = $block;
+        #[cfg(any(
+            target_arch = "x86_64",
+            target_arch = "x86",
+            target_arch = "aarch64",
+            target_arch = "arm",
+            target_arch = "riscv32",
+            target_arch = "riscv64",
+            target_arch = "loongarch64",
+            target_arch = "s390x",
+        ))]
+        let block = {
+            let mut hidden = block;
+            // SAFETY: no instruction at all; the register keeps its value.
+            unsafe {
+                std::arch::asm!("/* {0} */", inout(reg) hidden, options(pure, $memory, nostack, preserves_flags));
+            }
+            hidden
+        };
+        block
+    }};
+}
+
 /// A block that comes in: its tag may be read.
 #[inline(always)]
 #[expect(
@@ -63,49 +89,14 @@ pub(super) unsafe fn inner_layout(layout: Layout) -> Layout {
     reason = "there is no instruction in it that could use the pointer"
 )]
 pub(super) fn incoming(block: *mut u8) -> *mut u8 {
-    #[cfg(any(
-        target_arch = "x86_64",
-        target_arch = "x86",
-        target_arch = "aarch64",
-        target_arch = "arm",
-        target_arch = "riscv32",
-        target_arch = "riscv64",
-        target_arch = "loongarch64",
-        target_arch = "s390x",
-    ))]
-    let block = {
-        let mut hidden = block;
-        // SAFETY: no instruction at all; the register keeps its value.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) hidden, options(pure, nomem, nostack, preserves_flags));
-        }
-        hidden
-    };
-    block
+    hidden!(block, nomem)
 }
 
-/// A block that goes out: its tag may be read by others from now on, so it must be there.
+/// A block that goes out: its tag may be read by others from now on, so it must be there; for the compiler the
+/// statement reads it.
 #[inline(always)]
 pub(super) fn outgoing(block: *mut u8) -> *mut u8 {
-    #[cfg(any(
-        target_arch = "x86_64",
-        target_arch = "x86",
-        target_arch = "aarch64",
-        target_arch = "arm",
-        target_arch = "riscv32",
-        target_arch = "riscv64",
-        target_arch = "loongarch64",
-        target_arch = "s390x",
-    ))]
-    let block = {
-        let mut hidden = block;
-        // SAFETY: no instruction at all; the register keeps its value. For the compiler it reads memory.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) hidden, options(pure, readonly, nostack, preserves_flags));
-        }
-        hidden
-    };
-    block
+    hidden!(block, readonly)
 }
 
 // ---- the table of tags --------------------------------------------------------------------------------------

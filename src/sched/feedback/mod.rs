@@ -149,12 +149,8 @@ impl<T> Feedback<T> {
         task: T,
         note: impl FnOnce(&T, Place),
     ) {
-        let (level, rounds) = self.height(cpu);
-        self.line(stream, level, rounds)
-            .push_back(task, |task, seat| {
-                note(task, Place::new(level, rounds, seat));
-            });
-        self.len += 1;
+        let (line, noted) = self.place(stream, cpu, note);
+        line.push_back(task, noted);
     }
 
     /// Queues a task before all others of its stream: it had been taken and was not served.
@@ -170,12 +166,21 @@ impl<T> Feedback<T> {
         task: T,
         note: impl FnOnce(&T, Place),
     ) {
+        let (line, noted) = self.place(stream, cpu, note);
+        line.push_front(task, noted);
+    }
+
+    /// The line that one more task is about to join, and what tells its place once it has a seat there.
+    fn place<N: FnOnce(&T, Place)>(
+        &mut self,
+        stream: Stream,
+        cpu: Nanos,
+        note: N,
+    ) -> (&mut Line<T>, impl FnOnce(&T, u64) + use<T, N>) {
         let (level, rounds) = self.height(cpu);
-        self.line(stream, level, rounds)
-            .push_front(task, |task, seat| {
-                note(task, Place::new(level, rounds, seat));
-            });
         self.len += 1;
+        let noted = move |task: &T, seat| note(task, Place::new(level, rounds, seat));
+        (self.line(stream, level, rounds), noted)
     }
 
     /// Queues a task that only has to be dropped.
