@@ -13,6 +13,7 @@ mod build_task;
 mod builder;
 mod error;
 mod execute;
+pub(crate) mod explain;
 mod group;
 mod hooks;
 mod init;

@@ -47,7 +47,7 @@ impl Governor {
         let settings = self.settings();
         let columns = ["variable_name", "value", "default_value", "allowed"];
         let mut output = Output::table("SHOW", columns);
-        let fits = |name: &str| pattern.is_none_or(|pattern| like(pattern, name));
+        let fits = |name: &str| pattern.is_none_or(|pattern| like(pattern, name) == Ok(true));
         for spec in VARIABLES.iter().filter(|spec| fits(spec.name)) {
             output.push(vec![
                 spec.name.into(),

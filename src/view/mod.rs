@@ -2,6 +2,8 @@
 //!
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
+pub mod change;
+pub mod classify;
 pub mod long_polls;
 pub mod queries;
 pub mod relation;
