@@ -141,7 +141,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("dot", "DROP RESOURCE GROUP ⟦a.b", "bad_name", "\"a.b\""),
     ("65 letters", "DROP RESOURCE GROUP ⟦a1234567890123456789012345678901234567890123456789012345678901234", "bad_name", "not a name"),
     // Grammar.
-    ("no statement", "⟦INSERT INTO x VALUES (1)", "syntax", "found INSERT, expected CREATE, ALTER, DROP, SHOW, SET, KILL, SELECT or ROLLBACK"),
+    ("no statement", "⟦INSERT INTO x VALUES (1)", "syntax", "found INSERT, expected CREATE, ALTER, DROP, SHOW, SET, KILL, SELECT, EXPLAIN or ROLLBACK"),
     ("misspelt", "⟦CREAT RESOURCE GROUP g", "syntax", "found CREAT"),
     ("or replace first", "CREATE ⟦OR REPLACE RESOURCE GROUP g WITH ('cpu_weight'='1')", "syntax", "found OR, expected RESOURCE"),
     ("wrong order", "CREATE RESOURCE GROUP OR REPLACE ⟦IF NOT EXISTS g WITH ('cpu_weight'='1')", "syntax", "found IF"),

@@ -650,10 +650,10 @@ async fn running_and_waiting_queries_are_in_what_is_said_and_nothing_changes() {
         assert_eq!(state(&governor).await, before, "{text}");
     }
     // What is refused is refused as ever, and counted as ever.
-    let error = refusal(&governor, "EXPLAIN DROP RESOURCE GROUP bj").await;
+    let error = refusal(&governor, "EXPLAIN DROP RESOURCE GROUP etk").await;
     assert_eq!(
         (error.column(), error.did_you_mean.as_deref()),
-        (29, Some("bi"))
+        (29, Some("etl"))
     );
     let skipped = ask(&governor, "EXPLAIN DROP RESOURCE GROUP IF EXISTS bj").await;
     assert_eq!(skipped.rows().len(), 0);
