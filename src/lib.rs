@@ -163,6 +163,7 @@
 //!   system's allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
+//! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
 //!   one dependency. Nothing on the hot path.
 //!
@@ -213,6 +214,10 @@ pub mod metrics;
 pub mod view;
 
 pub mod governor;
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 
 #[doc(inline)]
 pub use admission::AdmissionError;
@@ -332,6 +337,8 @@ mod documents {
     mod metrics {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
+    #[doc = include_str!("../docs/guide/cli.md")]
+    mod cli {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]
     mod runaway_queries {}
 }

@@ -5,8 +5,9 @@
 use quotient::catalog::difference::{What, differences};
 use quotient::catalog::{Catalog, Machine, Origin, QueryType};
 use quotient::classify::explanation::{Decider, NEAREST, Verdict};
+use quotient::classify::shadow::shadowed;
 use quotient::sql::{self, Output, Value};
-use quotient::unit::{Bytes, Nanos};
+use quotient::unit::{Bytes, ClassifierId, Nanos};
 use quotient::view::change::{Now, NowQuery, table};
 use quotient::{AdmissionError, Attributes, Error, Governor};
 use std::collections::BTreeMap;
@@ -375,9 +376,10 @@ impl Dice {
 #[tokio::test]
 async fn the_explanation_and_the_path_of_requests_never_disagree() {
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
-    let (mut by_classifier, mut refused) = (0, 0);
+    let (mut by_classifier, mut refused, mut shadows) = (0, 0, 0);
     for round in 0..100 {
         let governor = governor("").await;
+        let mut changes = Vec::new();
         for group in 0..1 + dice.below(6) {
             let kind = if dice.one_in(5) {
                 "short_query"
@@ -386,12 +388,17 @@ async fn the_explanation_and_the_path_of_requests_never_disagree() {
             };
             let script = format!("CREATE RESOURCE GROUP g{group} WITH ('type'='{kind}')");
             governor.execute(&script).await.unwrap();
+            changes.push(script);
             for _ in 0..dice.below(8) {
                 let add = format!("ALTER RESOURCE GROUP g{group} ADD {}", dice.classifier());
                 // One that is there already is refused: the catalog has one less.
-                let _ = governor.execute(&add).await;
+                if governor.execute(&add).await.is_ok() {
+                    changes.push(add);
+                }
             }
         }
+        let hidden = never_deciding(&changes);
+        shadows += hidden.len();
         for case in 0..1_000 {
             let request = dice.request();
             let before = (case == 0).then(|| counts(&governor));
@@ -416,6 +423,7 @@ async fn the_explanation_and_the_path_of_requests_never_disagree() {
                     match explained.decided_by {
                         Decider::Classifier(id) => {
                             assert_eq!(chosen, [id]);
+                            assert!(!hidden.contains(&id), "{id} decides on {request:?}");
                             by_classifier += 1;
                         }
                         _ => assert!(chosen.is_empty()),
@@ -435,7 +443,22 @@ async fn the_explanation_and_the_path_of_requests_never_disagree() {
         }
     }
     println!("100000 requests, {by_classifier} decided by a classifier, {refused} refused by both");
-    assert!(by_classifier > 20_000 && refused > 200);
+    assert!(by_classifier > 20_000 && refused > 200 && shadows > 20);
+}
+
+/// What a catalog of the same statements says can never decide.
+fn never_deciding(changes: &[String]) -> Vec<ClassifierId> {
+    let catalog = Catalog::new(Machine {
+        workers: 2,
+        memory_limit: Bytes(1 << 30),
+    });
+    for change in changes {
+        let change = sql::parse(change).unwrap();
+        catalog.apply_all(&change, Origin::Statement).unwrap();
+    }
+    let snapshot = catalog.snapshot();
+    let hidden = shadowed(&snapshot);
+    hidden.iter().map(|one| one.classifier.id).collect()
 }
 
 fn counts(governor: &Governor) -> Vec<(String, u64)> {
@@ -550,6 +573,38 @@ fn a_reservation_that_takes_workers_from_another_group_is_told_for_both() {
     assert_eq!(reserved, [("fast", 3, 1), ("own", 0, 2)]);
 }
 
+#[test]
+fn a_classifier_that_can_never_decide_is_told_before_it_is_made() {
+    let catalog = Catalog::new(Machine {
+        workers: 4,
+        memory_limit: Bytes(1 << 30),
+    });
+    let first = "CREATE RESOURCE GROUP a TO (user='u', plan_cpu_cost_range='[0, 100)') WITH ('cpu_weight'='1')";
+    catalog
+        .apply(&sql::parse(first).unwrap()[0], Origin::Statement)
+        .unwrap();
+    for (classifier, effect) in [
+        (
+            "(user='u', plan_cpu_cost_range='[5, 6)')",
+            "never decides: 10002 of a matches whatever it matches and comes first (older classifier)",
+        ),
+        (
+            "(user='u', plan_cpu_cost_range='[5, 101)')",
+            "new requests that it wins are the group's",
+        ),
+        (
+            "(user='u', plan_cpu_cost_range='[5, 6)', role='r')",
+            "new requests that it wins are the group's",
+        ),
+    ] {
+        let text = format!("CREATE RESOURCE GROUP b TO {classifier} WITH ('cpu_weight'='1')");
+        let explained = catalog.explain(&sql::parse(&text).unwrap()[0]).unwrap();
+        let output = table(&explained.before, &explained.after, &BTreeMap::new());
+        let last = output.rows().len() - 1;
+        assert_eq!(cell(&output, last, "effect"), effect);
+    }
+}
+
 // ---- EXPLAIN of a change: who runs and who waits ------------------------------------------------------------------------
 
 /// Everything that could betray that an EXPLAIN was more than talk.
@@ -643,6 +698,14 @@ async fn running_and_waiting_queries_are_in_what_is_said_and_nothing_changes() {
             ],
         ),
         ("EXPLAIN ALTER RESOURCE GROUP bi WITH ('concurrency_limit'='3')", vec![]),
+        (
+            "EXPLAIN ALTER RESOURCE GROUP etl ADD (user='bi', plan_cpu_cost_range='[0, 10)'), (user='x')",
+            vec![
+                "etl classifier added: NULL -> (user='bi', plan_cpu_cost_range='[0.0, 10.0)'): new requests that it wins \
+                 are the group's".to_owned(),
+                "etl classifier added: NULL -> (user='x'): new requests that it wins are the group's".to_owned(),
+            ],
+        ),
     ] {
         let output = ask(&governor, text).await;
         assert_eq!(output.tag(), "EXPLAIN");

@@ -11,6 +11,7 @@ pub mod explain;
 pub mod explanation;
 pub mod index;
 pub mod rank;
+pub mod shadow;
 
 pub use attributes::Attributes;
 pub use index::{Index, Input, Match};

@@ -27,7 +27,7 @@ mod set;
 mod shutdown;
 mod spawn;
 mod throttle;
-mod variables;
+pub(crate) mod variables;
 mod views;
 
 pub use build_task::Builder as TaskBuilder;

@@ -74,7 +74,7 @@ impl Inner {
 }
 
 /// The variables as the gate takes them.
-fn limits(settings: &Settings, workers: usize, memory_limit: Bytes) -> GovernorLimits {
+pub(crate) fn limits(settings: &Settings, workers: usize, memory_limit: Bytes) -> GovernorLimits {
     let throttles = settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs;
     let runner_threads = match settings.query_runner_threads {
         0 if throttles => Some(RUNNERS_PER_WORKER * workers as u64),
@@ -98,7 +98,7 @@ fn threshold(percent: f64, memory_limit: Bytes) -> Bytes {
 }
 
 /// Sets one variable from a statement.
-pub(super) fn assign(settings: &mut Settings, set: &Assignment) -> Result<Variable, SqlError> {
+pub(crate) fn assign(settings: &mut Settings, set: &Assignment) -> Result<Variable, SqlError> {
     let Some(variable) = Variable::from_name(&set.key) else {
         let kind = SqlErrorKind::UnknownVariable {
             name: set.key.value.clone(),

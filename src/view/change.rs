@@ -6,7 +6,7 @@ mod effect;
 
 use crate::catalog::difference::{Difference, What, differences};
 use crate::catalog::property::Key;
-use crate::catalog::{GroupSpec, Snapshot};
+use crate::catalog::{ClassifierSpec, GroupSpec, Snapshot};
 use crate::sql::{Output, Value};
 use crate::unit::{Bytes, GroupId, Nanos};
 use std::collections::BTreeMap;
@@ -55,6 +55,7 @@ struct Seen<'a> {
     now: &'a Now,
     /// The weights of all groups, before and after.
     weights: (u64, u64),
+    catalog: &'a Snapshot,
 }
 
 /// One row per thing that would differ. `now` has the groups that are there.
@@ -72,6 +73,7 @@ pub fn table(before: &Snapshot, after: &Snapshot, now: &BTreeMap<GroupId, Now>) 
             after: after.group_by_id(id).map(AsRef::as_ref),
             now: now.get(&id).unwrap_or(&nothing),
             weights,
+            catalog: after,
         };
         output.push(row(&seen));
     }
@@ -79,7 +81,7 @@ pub fn table(before: &Snapshot, after: &Snapshot, now: &BTreeMap<GroupId, Now>) 
 }
 
 fn row(seen: &Seen<'_>) -> Vec<Value> {
-    let (change, before, after) = change(&seen.difference.what);
+    let (change, before, after) = change(seen);
     let effect = effect::of(seen);
     let effect = (!effect.is_empty()).then_some(effect);
     vec![
@@ -92,17 +94,14 @@ fn row(seen: &Seen<'_>) -> Vec<Value> {
 }
 
 /// What a difference is called, with what it was and what it becomes.
-fn change(what: &What) -> (&'static str, Option<String>, Option<String>) {
-    match what {
+fn change(seen: &Seen<'_>) -> (&'static str, Option<String>, Option<String>) {
+    match &seen.difference.what {
         What::Created => ("group created", None, None),
         What::Dropped => ("group dropped", None, None),
         What::Property { key, before, after } => {
-            let text = |written: &Option<String>| match written {
-                Some(text) => text.clone(),
-                None => key.property().absent.to_owned(),
-            };
-            // A group that is new has no property yet; one that is there has each, if only by default.
-            (key.name(), Some(text(before)), Some(text(after)))
+            let before = seen.before.map(|group| holds(group, *key, before));
+            let after = seen.after.map(|group| holds(group, *key, after));
+            (key.name(), before, after)
         }
         What::Reserved { before, after } => (
             "reserved workers",
@@ -118,7 +117,17 @@ fn change(what: &What) -> (&'static str, Option<String>, Option<String>) {
     }
 }
 
-fn numbered(classifier: &crate::catalog::ClassifierSpec) -> String {
+/// A property as it is written, or what holds without it.
+fn holds(group: &GroupSpec, key: Key, written: &Option<String>) -> String {
+    match (written, key) {
+        (Some(text), _) => text.clone(),
+        (None, Key::CpuCoreLimit) => group.cpu_core_limit().to_string(),
+        (None, Key::IoWeight) => group.io_weight().to_string(),
+        (None, _) => key.property().absent.to_owned(),
+    }
+}
+
+fn numbered(classifier: &ClassifierSpec) -> String {
     format!("{} {}", classifier.id, classifier.identity())
 }
 

@@ -5,7 +5,8 @@
 use super::{Now, NowQuery, Seen, is_enforced};
 use crate::catalog::difference::What;
 use crate::catalog::property::Key;
-use crate::catalog::{GroupSpec, GroupType};
+use crate::catalog::{ClassifierSpec, GroupSpec, GroupType};
+use crate::classify::shadow::shadow_of;
 
 /// Ids that are spelt out.
 const NAMED: usize = 5;
@@ -30,11 +31,24 @@ pub(super) fn of(seen: &Seen<'_>) -> String {
             count(*after, "worker is", "workers are"),
             if *after == 1 { "it" } else { "them" },
         ),
-        What::ClassifierAdded(_) => "new requests that it wins are the group's".into(),
+        What::ClassifierAdded(new) => added(seen, new),
         What::ClassifierRemoved(_) => {
             "new requests go by the other classifiers; what runs or waits stays where it is".into()
         }
         What::ClassifierRenumbered(..) => "asks the same as before".into(),
+    }
+}
+
+fn added(seen: &Seen<'_>, new: &ClassifierSpec) -> String {
+    let shadow = seen
+        .after
+        .and_then(|group| shadow_of(seen.catalog, group, new));
+    match shadow {
+        None => "new requests that it wins are the group's".into(),
+        Some(shadow) => format!(
+            "never decides: {} of {} matches whatever it matches and comes first ({})",
+            shadow.by.id, shadow.by_group.name, shadow.rule
+        ),
     }
 }
 
