@@ -56,6 +56,11 @@ impl Simulate {
         }
         let loads = match self.loads(&script) {
             Ok(loads) => loads,
+            Err(found) if found.span.line == 0 => {
+                // It is in the arguments.
+                let notes = found.notes.join("; ");
+                return Err(Unable(format!("--load: {}; {notes}", found.message)));
+            }
             Err(found) => {
                 let text = match self.common.json {
                     true => format!("{}\n", json!({ "file": name, "findings": [found.json()] })),
