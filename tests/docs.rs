@@ -31,6 +31,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/metrics.md",
     "docs/guide/long-polls.md",
     "docs/guide/runaway-queries.md",
+    "docs/guide/cli.md",
 ];
 
 /// What is written for those who work on the crate.
