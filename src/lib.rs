@@ -214,6 +214,12 @@ pub mod view;
 
 pub mod governor;
 
+#[cfg(feature = "tower")]
+pub mod tower;
+
+#[cfg(feature = "hyper")]
+pub mod hyper;
+
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]
