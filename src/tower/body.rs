@@ -256,7 +256,7 @@ where
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Made(made) => made.hint.clone(),
+            Kind::Made(made) => made.hint,
             Kind::Plain(None) => SizeHint::with_exact(0),
             Kind::Plain(Some(body)) => body.size_hint(),
         }

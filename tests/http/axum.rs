@@ -1,7 +1,7 @@
 //! An axum router under the layer, over real sockets.
 
 use crate::scene::{
-    Door, Held, get, governor, here, http1, http2, layer, request, running, under_axum, until,
+    Ask, Door, Held, get, governor, here, http1, http2, layer, request, running, under_axum, until,
     until_running, whole,
 };
 use axum::Router;
@@ -74,16 +74,16 @@ async fn a_handler_and_its_body_are_in_the_group_over_http_1_and_2() {
     for address in [address, theirs] {
         let mut client = http1(address).await;
         for _ in 0..2 {
-            let answer = whole(client.send_request(request("bi", "/")).await.unwrap()).await;
+            let answer = client.ask(request("bi", "/")).await;
             assert_eq!((answer.status, answer.text()), (200, "bi true"));
             assert_eq!(answer.headers["content-length"], "7");
-            let answer = whole(client.send_request(request("bi", "/rows")).await.unwrap()).await;
+            let answer = client.ask(request("bi", "/rows")).await;
             assert_eq!(answer.text(), "bi true;".repeat(10));
             assert_eq!(answer.headers["transfer-encoding"], "chunked");
             let mut echo = request("free", "/echo");
             *echo.method_mut() = http::Method::POST;
             *echo.body_mut() = Body::from("hello");
-            let answer = whole(client.send_request(echo).await.unwrap()).await;
+            let answer = client.ask(echo).await;
             assert_eq!(answer.text(), "free true hello");
         }
     }
@@ -151,7 +151,7 @@ async fn idle_keep_alive_connections_hold_no_place() {
     let mut connections = Vec::new();
     for _ in 0..20 {
         let mut client = http1(address).await;
-        let answer = whole(client.send_request(request("bi", "/")).await.unwrap()).await;
+        let answer = client.ask(request("bi", "/")).await;
         assert_eq!(
             answer.status, 200,
             "the place is free though others are connected"
@@ -284,8 +284,8 @@ async fn a_query_that_runs_away_is_503_and_its_connection_lives() {
         .layer(layer(&governor));
     let address = under_axum(app).await;
     let mut client = http1(address).await;
-    let answer = whole(client.send_request(request("bi", "/")).await.unwrap()).await;
+    let answer = client.ask(request("bi", "/")).await;
     assert_eq!((answer.status, answer.text()), (503, ""));
-    let answer = whole(client.send_request(request("free", "/")).await.unwrap()).await;
+    let answer = client.ask(request("free", "/")).await;
     assert_eq!(answer.text(), "not reached");
 }

@@ -161,8 +161,27 @@ pub(crate) async fn http2(address: SocketAddr) -> hyper::client::conn::http2::Se
     sender
 }
 
+/// One request after the other on a connection.
+pub(crate) trait Ask {
+    async fn ask(&mut self, request: http::Request<Body>) -> Answered;
+}
+
+impl Ask for hyper::client::conn::http1::SendRequest<Body> {
+    async fn ask(&mut self, request: http::Request<Body>) -> Answered {
+        self.ready().await.unwrap();
+        whole(self.send_request(request).await.unwrap()).await
+    }
+}
+
+impl Ask for hyper::client::conn::http2::SendRequest<Body> {
+    async fn ask(&mut self, request: http::Request<Body>) -> Answered {
+        self.ready().await.unwrap();
+        whole(self.send_request(request).await.unwrap()).await
+    }
+}
+
 /// One request on a connection of its own.
 pub(crate) async fn get(address: SocketAddr, user: &str, path: &str) -> Answered {
     let mut client = http1(address).await;
-    whole(client.send_request(request(user, path)).await.unwrap()).await
+    client.ask(request(user, path)).await
 }

@@ -1,6 +1,6 @@
 //! The serve loop and the executor: connections in groups, their end, and what does not end the loop.
 
-use crate::scene::{Door, get, governor, here, http1, http2, layer, request, whole};
+use crate::scene::{Ask, Door, get, governor, here, http1, http2, layer, request, whole};
 use axum::Router;
 use axum::extract::Extension;
 use axum::routing::get as route;
@@ -40,16 +40,16 @@ async fn connections_and_streams_are_tasks_of_the_group_and_requests_of_theirs()
     tokio::spawn(serve(&governor, listener, app).group("edge").into_future());
 
     let mut one = http1(address).await;
-    let answer = whole(one.send_request(request("bi", "/bare")).await.unwrap()).await;
+    let answer = one.ask(request("bi", "/bare")).await;
     assert_eq!(answer.text(), "edge false");
-    let answer = whole(one.send_request(request("bi", "/layered")).await.unwrap()).await;
+    let answer = one.ask(request("bi", "/layered")).await;
     assert_eq!(answer.text(), "bi true");
-    let answer = whole(one.send_request(request("bi", "/peer")).await.unwrap()).await;
+    let answer = one.ask(request("bi", "/peer")).await;
     assert!(answer.text().starts_with("127.0.0.1:"));
 
     let mut two = http2(address).await;
     for (path, group) in [("/bare", "edge false"), ("/layered", "bi true")] {
-        let answer = whole(two.send_request(request("bi", path)).await.unwrap()).await;
+        let answer = two.ask(request("bi", path)).await;
         assert_eq!(answer.text(), group);
     }
 }
@@ -111,10 +111,10 @@ async fn a_shutdown_of_the_governor_does_not_wait_for_idle_connections() {
     let (listener, address) = listen().await;
     let server = tokio::spawn(serve(&governor, listener, app).into_future());
     let mut idle = http1(address).await;
-    let answer = whole(idle.send_request(request("bi", "/")).await.unwrap()).await;
+    let answer = idle.ask(request("bi", "/")).await;
     assert_eq!(answer.text(), "default_wg false");
     let mut idle_2 = http2(address).await;
-    whole(idle_2.send_request(request("bi", "/")).await.unwrap()).await;
+    idle_2.ask(request("bi", "/")).await;
     // Without end, if it waited for them.
     governor.shutdown(Duration::MAX).await;
     server.await.unwrap().unwrap();
