@@ -14,8 +14,8 @@ const MIB: u64 = 1 << 20;
 pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let governor = Governor::builder()
         .init_sql(
-            "CREATE RESOURCE GROUP cache   TO (user='cache');
-             CREATE RESOURCE GROUP reports TO (user='reports')",
+            "CREATE RESOURCE GROUP cache   TO (user='cache')   WITH ('cpu_core_limit'='1');
+             CREATE RESOURCE GROUP reports TO (user='reports') WITH ('cpu_core_limit'='1')",
         )
         .build()?;
     let cache = governor.admit(&Attributes::new().user("cache")).await?;

@@ -4,7 +4,7 @@
 //! four times as many.
 
 use quotient::{Attributes, Governor, JoinSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,26 +36,26 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn share_of_interactive(governor: &Governor) -> Result<f64, Box<dyn std::error::Error>> {
-    let end = Instant::now() + Duration::from_millis(400);
+    let web = governor.admit(&Attributes::new().user("web")).await?;
+    let cron = governor.admit(&Attributes::new().user("cron")).await?;
     let mut work = JoinSet::new();
-    let mut queries = Vec::new();
-    for (user, tasks) in [("web", 4), ("cron", 16)] {
-        let query = governor.admit(&Attributes::new().user(user)).await?;
+    for (query, tasks) in [(&web, 4), (&cron, 16)] {
         for _ in 0..tasks {
-            work.spawn_on(compute(end), &query);
+            work.spawn_on(compute(), query);
         }
-        queries.push(query);
     }
-    while let Some(done) = work.join_next().await {
-        done?;
-    }
-    let [web, cron] = [0, 1].map(|i: usize| queries[i].usage().cpu.as_secs_f64());
+    let used = || [&web, &cron].map(|query| query.usage().cpu.as_secs_f64());
+    let before = used();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let after = used();
+    work.shutdown().await;
+    let [web, cron] = [0, 1].map(|i: usize| after[i] - before[i]);
     Ok(web / (web + cron))
 }
 
-/// A long computation, in pieces: a task that gives way is a task that can be scheduled.
-async fn compute(end: Instant) {
-    while Instant::now() < end {
+/// A computation without end, in pieces: a task that gives way is a task that can be scheduled, and ended.
+async fn compute() {
+    loop {
         let piece = (0..20_000_u64).fold(0, |sum, i| std::hint::black_box(sum ^ i));
         std::hint::black_box(piece);
         quotient::task::yield_now().await;

@@ -19,7 +19,7 @@ const LATER: &str = "
 
 const BROKEN: &str = "
     CREATE RESOURCE GROUP OR REPLACE bi TO (user='bi') WITH ('cpu_core_limit'='7');
-    CREATE RESOURCE GROUP OR REPLACE etl TO (usr='loader');
+    CREATE RESOURCE GROUP OR REPLACE etl TO (usr='loader') WITH ('cpu_core_limit'='1');
 ";
 
 #[tokio::main]
@@ -43,7 +43,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .is_ok()
     );
 
-    // A script that cannot be read changes nothing, and says where.
+    // A script with a mistake changes nothing, and says where.
     std::fs::write(&path, BROKEN)?;
     match reload(&governor, &path).await {
         Err(error) => println!("refused: {error}"),
@@ -56,9 +56,16 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// All of the script or nothing of it.
 async fn reload(governor: &Governor, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let script = tokio::fs::read_to_string(path).await?;
-    governor.execute(&script).await?;
+    let version = governor.metrics().catalog_version;
+    if let Err(error) = governor.execute(&script).await {
+        // What cannot be parsed has changed nothing; otherwise the statements before the bad one have run.
+        let back = format!("ROLLBACK CATALOG TO VERSION {version}");
+        governor.execute(&back).await?;
+        return Err(error.into());
+    }
     Ok(())
 }
 

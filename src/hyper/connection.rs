@@ -1,6 +1,6 @@
 //! One connection, from its first byte to its last.
 //!
-//! Mechanism; a task of the connections' group.
+//! Mechanism; on workers, as a task of the connections' group.
 
 use super::Executor;
 use http::{Request, Response};

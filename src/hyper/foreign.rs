@@ -1,6 +1,6 @@
 //! A handle of tokio's for a task of ours.
 //!
-//! Mechanism; any task.
+//! Mechanism; any thread.
 
 use crate::exec::abort_on_drop::AbortOnDropHandle;
 use crate::exec::join::JoinHandle;

@@ -1,6 +1,6 @@
 //! Where connections come from, and how an accept loop lives through errors.
 //!
-//! Mechanism; whichever task polls the loop.
+//! Mechanism; any thread: whichever task polls the loop.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};

@@ -48,7 +48,7 @@ pub struct ResourceGroupLayer<F, H = Answers> {
 /// What every clone of a layer and every service of it knows.
 pub(super) struct Shared<F, H> {
     pub(super) governor: Governor,
-    pub(super) attributes: F,
+    pub(super) attributes: Arc<F>,
     pub(super) on_reject: H,
     /// The line that made the layer: long polls are put down with it.
     pub(super) place: &'static Location<'static>,
@@ -68,7 +68,7 @@ where
         ResourceGroupLayer {
             shared: Arc::new(Shared {
                 governor: governor.clone(),
-                attributes,
+                attributes: Arc::new(attributes),
                 on_reject: Answers,
                 place: Location::caller(),
             }),
@@ -102,10 +102,7 @@ where
     /// assert_eq!(axum::body::to_bytes(response.into_body(), 64).await?, "Some(\"closed\") is busy");
     /// # drop(taken); Ok(()) }
     /// ```
-    pub fn on_reject<H>(self, hook: H) -> ResourceGroupLayer<F, H>
-    where
-        F: Clone,
-    {
+    pub fn on_reject<H>(self, hook: H) -> ResourceGroupLayer<F, H> {
         ResourceGroupLayer {
             shared: Arc::new(Shared {
                 governor: self.shared.governor.clone(),
