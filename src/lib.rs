@@ -163,6 +163,10 @@
 //!   system's allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
+//! - `tower` (off): the `tower` module, a layer for axum, tonic and every other tower service. Five small crates of
+//!   traits and types; nothing at run time but where the layer is.
+//! - `hyper` (off): the `hyper` module, hyper's executor and a serve loop whose connections are tasks of a group. Brings
+//!   hyper and `tower`.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
 //!   one dependency. Nothing on the hot path.
 //!
@@ -213,6 +217,12 @@ pub mod metrics;
 pub mod view;
 
 pub mod governor;
+
+#[cfg(feature = "tower")]
+pub mod tower;
+
+#[cfg(feature = "hyper")]
+pub mod hyper;
 
 #[doc(inline)]
 pub use admission::AdmissionError;
@@ -322,6 +332,8 @@ mod documents {
     mod hosts {}
     #[doc = include_str!("../docs/guide/tokio.md")]
     mod tokio {}
+    #[doc = include_str!("../docs/guide/http.md")]
+    mod http {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
     #[doc = include_str!("../docs/guide/memory.md")]

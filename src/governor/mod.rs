@@ -6,6 +6,7 @@
 //! Attributes ─▶ classify ─▶ GroupHandle ─▶ gate ─▶ Permit ─▶ Query ─▶ tasks on the executor
 //! ```
 
+pub(crate) mod admission;
 mod admit;
 mod background;
 mod breaker;
@@ -60,7 +61,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use throttle::{Collect, MemoryProbe};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 /// One instance of the system in a process: catalog, classifier, admission, executor, accounts.
@@ -98,6 +99,8 @@ struct Inner {
     crew: tokio::sync::Mutex<Crew>,
     entrance: Entrance,
     background: Mutex<Vec<AbortHandle>>,
+    /// Whether a shutdown has begun.
+    closing: watch::Sender<bool>,
     queries: Mutex<BTreeMap<QueryId, Running>>,
     breaker: Arc<Breaker>,
     /// Dropped groups that may still have queries or tasks.
@@ -152,6 +155,7 @@ impl Governor {
                 crew: tokio::sync::Mutex::new(crew),
                 entrance,
                 background: Mutex::default(),
+                closing: watch::Sender::new(false),
                 queries: Mutex::default(),
                 breaker,
                 dropped: Mutex::default(),
