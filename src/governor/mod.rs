@@ -14,6 +14,7 @@ mod build_task;
 mod builder;
 mod error;
 mod execute;
+pub(crate) mod explain;
 mod group;
 mod hooks;
 mod init;
@@ -27,7 +28,7 @@ mod set;
 mod shutdown;
 mod spawn;
 mod throttle;
-mod variables;
+pub(crate) mod variables;
 mod views;
 
 pub use build_task::Builder as TaskBuilder;
