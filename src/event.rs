@@ -40,6 +40,12 @@ pub enum Kind {
     LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
+    /// Where the catalog is kept cannot be reached; the last one goes on to count.
+    CatalogAway,
+    /// It can be reached again.
+    CatalogBack,
+    /// What is kept cannot be taken over; the last one goes on to count.
+    CatalogRefused,
 }
 
 impl fmt::Display for Kind {
@@ -54,6 +60,9 @@ impl fmt::Display for Kind {
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
+            Kind::CatalogAway => "catalog_away",
+            Kind::CatalogBack => "catalog_back",
+            Kind::CatalogRefused => "catalog_refused",
         })
     }
 }
@@ -87,6 +96,21 @@ pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
 pub fn worker_lost(worker: usize) {
     let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
     tell(Kind::WorkerLost, "", None, &what);
+}
+
+/// Where the catalog is kept cannot be reached: `why` says where that is.
+pub fn catalog_away(why: &dyn fmt::Display) {
+    tell(Kind::CatalogAway, "", None, why);
+}
+
+/// Where the catalog is kept can be reached again.
+pub fn catalog_back(place: &dyn fmt::Display) {
+    tell(Kind::CatalogBack, "", None, place);
+}
+
+/// What is kept is not taken over, because of `why`; the last catalog goes on to count.
+pub fn catalog_refused(why: &dyn fmt::Display) {
+    tell(Kind::CatalogRefused, "", None, why);
 }
 
 #[cfg(feature = "tracing")]

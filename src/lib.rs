@@ -214,6 +214,9 @@ pub mod view;
 
 pub mod governor;
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
+
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]

@@ -13,6 +13,7 @@ mod build_task;
 mod builder;
 mod error;
 mod execute;
+mod follow;
 mod group;
 mod hooks;
 mod init;
@@ -173,6 +174,7 @@ impl Governor {
         inner.core.belongs_to(Arc::downgrade(&owner));
         inner.govern(&inner.settings.lock());
         governor.in_background(throttle::beat);
+        governor.follow_store();
         governor
     }
 

@@ -236,6 +236,18 @@ pub enum SqlErrorKind {
         /// What the store says.
         what: String,
     },
+    /// Somebody else changed what is kept where the catalog is stored; the change was not made.
+    #[error("{place} was changed by somebody else since it was read")]
+    ChangedElsewhere {
+        /// Where the catalog is kept.
+        place: String,
+    },
+    /// The answer of where the catalog is stored was lost: the change was made, or was not.
+    #[error("nobody knows whether the change was kept: {what}")]
+    PerhapsKept {
+        /// What the store says.
+        what: String,
+    },
     /// ROLLBACK to a version that is not kept.
     #[error("version {version} of the catalog is not kept")]
     UnknownVersion {
@@ -281,6 +293,8 @@ impl SqlErrorKind {
             SqlErrorKind::GroupExists { .. } | SqlErrorKind::IdenticalClassifier { .. } => "42710",
             SqlErrorKind::InUse { .. } => "2BP01",
             SqlErrorKind::NotKept { .. } => "58030",
+            SqlErrorKind::ChangedElsewhere { .. } => "40001",
+            SqlErrorKind::PerhapsKept { .. } => "08007",
             SqlErrorKind::UnknownVersion { .. } => "42704",
             SqlErrorKind::Select(error) => error.sqlstate(),
             SqlErrorKind::Unsupported { .. } => "0A000",
@@ -317,6 +331,8 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownQuery { .. } => "unknown_query",
             SqlErrorKind::UnknownWatch { .. } => "unknown_watch",
             SqlErrorKind::NotKept { .. } => "not_kept",
+            SqlErrorKind::ChangedElsewhere { .. } => "changed_elsewhere",
+            SqlErrorKind::PerhapsKept { .. } => "perhaps_kept",
             SqlErrorKind::UnknownVersion { .. } => "unknown_version",
             SqlErrorKind::Select(error) => error.code(),
             SqlErrorKind::Unsupported { .. } => "unsupported",
