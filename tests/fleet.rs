@@ -13,6 +13,8 @@ mod postgres;
 use postgres::Postgres;
 use quotient::postgres::PostgresCatalog;
 use quotient::{Attributes, CatalogMode, Error, Governor};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// Longer than any test: where a change is seen, it was told of.
@@ -541,4 +543,187 @@ async fn every_statement_of_a_crowd_is_applied_everywhere_or_refused() {
     );
     assert_eq!(revisions, [format!("{0}|{0}", 160 - refused)]);
     assert!(altered <= 4);
+}
+
+/// A line between the programs and the database that can be cut: once the server has been told something, its answer
+/// never comes.
+struct Line {
+    folder: std::path::PathBuf,
+    cut: Arc<AtomicBool>,
+    dead: Arc<AtomicBool>,
+}
+
+impl Line {
+    fn to(server: &Postgres) -> Line {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        use tokio::net::{UnixListener, UnixStream};
+        let folder = server.beside("line");
+        std::fs::create_dir(&folder).unwrap();
+        let (cut, dead) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let line = Line {
+            folder: folder.clone(),
+            cut: cut.clone(),
+            dead: dead.clone(),
+        };
+        let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
+        let behind = server.beside(".s.PGSQL.5432");
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                if dead.load(SeqCst) {
+                    continue;
+                }
+                let mut server = UnixStream::connect(&behind).await.unwrap();
+                let cut = cut.clone();
+                tokio::spawn(async move {
+                    let (mut told, mut answer) = ([0; 65_536], [0; 65_536]);
+                    loop {
+                        tokio::select! {
+                            read = client.read(&mut told) => match read {
+                                Ok(0) | Err(_) => return,
+                                Ok(n) => server.write_all(&told[..n]).await.unwrap(),
+                            },
+                            read = server.read(&mut answer) => match read {
+                                Ok(0) | Err(_) => return,
+                                // Only a commit is worth losing.
+                                Ok(n) if contains(&answer[..n], b"SELECT 1\0") && cut.swap(false, SeqCst) => return,
+                                Ok(n) => client.write_all(&answer[..n]).await.unwrap(),
+                            },
+                        }
+                    }
+                });
+            }
+        });
+        line
+    }
+
+    fn store(&self) -> PostgresCatalog {
+        let url = format!(
+            "host={} user=quotient dbname=postgres",
+            self.folder.display()
+        );
+        PostgresCatalog::new(&url).unwrap().poll_every(NEVER)
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_lost_is_looked_up_and_where_it_cannot_be_the_error_says_so() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let line = Line::to(&server);
+    let link = line.store().patience(Duration::from_secs(20));
+    let one = member(&link);
+    one.execute(BI).await.unwrap();
+    // The change is made, and its answer lost with the connection: another connection finds it made.
+    line.cut.store(true, SeqCst);
+    one.execute("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='5')")
+        .await
+        .unwrap();
+    assert!(!line.cut.load(SeqCst), "nothing was cut");
+    assert_eq!(link.status().connections, 2);
+    assert_eq!(value(&one, "bi", "cpu_core_limit").await, "5");
+    // The row is locked by somebody else: the server says in time that it gives up, and nothing has happened.
+    let hasty = line.store().patience(Duration::from_millis(1_000));
+    let two = member(&hasty);
+    let locker = {
+        let (client, connection) = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        client
+            .batch_execute("BEGIN; SELECT 1 FROM quotient_catalog FOR UPDATE")
+            .await
+            .unwrap();
+        client
+    };
+    let alter = "ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='6')";
+    let error = two.execute(alter).await.unwrap_err();
+    assert_eq!(sqlstate(&error), "58030", "{error}");
+    // Our backend is killed while it waits for the lock: it is looked up until it is certain that it was not made.
+    let kill = async {
+        let waiting =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        until("one waits", async || {
+            let killed = locker.query(waiting, &[]).await.unwrap();
+            !killed.is_empty()
+        })
+        .await;
+    };
+    let (done, ()) = tokio::join!(one.execute(alter), kill);
+    assert_eq!(sqlstate(&done.unwrap_err()), "58030");
+    drop(locker);
+    // The answer is lost, and the database with it: nobody knows, until it is back and the catalog is what is there.
+    line.cut.store(true, SeqCst);
+    line.dead.store(true, SeqCst);
+    let error = two
+        .execute("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='7')")
+        .await
+        .unwrap_err();
+    assert_eq!(sqlstate(&error), "08007", "{error}");
+    assert_eq!(value(&two, "bi", "cpu_core_limit").await, "5");
+    line.dead.store(false, SeqCst);
+    until("found out", async || {
+        value(&two, "bi", "cpu_core_limit").await == "7"
+    })
+    .await;
+    until_alike(&one, &two).await;
+}
+
+/// A current-thread runtime waits for nothing while the database does not answer.
+#[tokio::test]
+async fn a_database_that_does_not_answer_holds_up_nobody_but_who_changes_something() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let governor = member(&store(&server).patience(Duration::from_secs(2)));
+    governor.execute(BI).await.unwrap();
+    let (locker, connection) = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    locker
+        .batch_execute("BEGIN; SELECT 1 FROM quotient_catalog FOR UPDATE")
+        .await
+        .unwrap();
+    let changer = governor.clone();
+    let change = tokio::spawn(async move {
+        changer
+            .execute("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='6')")
+            .await
+    });
+    let mut rounds = 0;
+    while !change.is_finished() {
+        let query = governor.admit(&Attributes::new().user("bi")).await.unwrap();
+        query
+            .run(async { tokio::task::yield_now().await })
+            .await
+            .unwrap();
+        governor
+            .execute(
+                "SHOW RESOURCE GROUPS ALL; SHOW CATALOG HISTORY; SELECT * FROM catalog_history",
+            )
+            .await
+            .unwrap();
+        governor.render_metrics();
+        rounds += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(sqlstate(&change.await.unwrap().unwrap_err()), "58030");
+    assert!(rounds > 20, "{rounds} rounds while a change waited 1.5 s");
+    // One that nobody waits for any more is run to its end all the same.
+    let dropped = governor.execute("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='7')");
+    assert!(
+        tokio::time::timeout(Duration::from_millis(20), dropped)
+            .await
+            .is_err()
+    );
+    locker.batch_execute("COMMIT").await.unwrap();
+    until("run to its end", async || {
+        value(&governor, "bi", "cpu_core_limit").await == "7"
+    })
+    .await;
 }
