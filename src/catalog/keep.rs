@@ -31,7 +31,8 @@ impl Keep {
             text += "\n-- This could not be read or run; mend it and remove the dashes:\n";
             for line in damaged.lines() {
                 text += "-- ";
-                text += line;
+                // NUL may stand nowhere, in a comment neither: its picture does.
+                text += &line.replace('\0', "\u{2400}");
                 text += "\n";
             }
         }

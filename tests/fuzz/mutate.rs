@@ -9,7 +9,7 @@ const LONGEST: usize = 4_096;
 /// A text that is like one of `texts`, or like two, or like none any more.
 pub(crate) fn mutate(dice: &mut Dice, texts: &[String]) -> String {
     let mut text = texts[dice.below(texts.len())].clone();
-    for _ in 0..dice.few() {
+    for _ in 0..=dice.below(3) {
         text = if dice.once_in(3) {
             by_bytes(dice, text)
         } else {
