@@ -61,8 +61,10 @@ pub(super) fn not_kept(error: StoreError) -> SqlError {
             SqlErrorKind::ChangedElsewhere { place },
             "nothing was changed; what cannot be kept is not done",
         ),
-        StoreError::Unknown { .. } => (
-            SqlErrorKind::PerhapsKept { what },
+        StoreError::Unknown { place, why } => (
+            SqlErrorKind::PerhapsKept {
+                what: format!("{place}: {why}"),
+            },
             "once it can be read again, this program follows it; look, before the statement is run again",
         ),
         StoreError::Failed { .. } => (
