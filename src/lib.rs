@@ -222,11 +222,13 @@ pub mod governor;
 #[cfg(feature = "tower")]
 pub mod tower;
 
-#[cfg(feature = "hyper")]
-pub mod hyper;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
+#[cfg(feature = "hyper")]
+pub mod hyper;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 
 #[doc(inline)]
 pub use admission::AdmissionError;

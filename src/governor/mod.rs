@@ -15,6 +15,7 @@ mod builder;
 mod error;
 mod execute;
 pub(crate) mod explain;
+mod follow;
 mod group;
 mod hooks;
 mod init;
@@ -178,6 +179,7 @@ impl Governor {
         inner.core.belongs_to(Arc::downgrade(&owner));
         inner.govern(&inner.settings.lock());
         governor.in_background(throttle::beat);
+        governor.follow_store();
         governor
     }
 
