@@ -40,6 +40,8 @@ pub enum Kind {
     LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
+    /// Somebody was not let in at the administration port.
+    AdminPort,
 }
 
 impl fmt::Display for Kind {
@@ -54,6 +56,7 @@ impl fmt::Display for Kind {
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
+            Kind::AdminPort => "admin_port",
         })
     }
 }
@@ -81,6 +84,11 @@ pub fn throttle(what: &dyn fmt::Display) {
 /// Others wait for a poll of this group that takes too long: `what` says of whose task, and who waits.
 pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
     tell(Kind::LongPoll, group, query, what);
+}
+
+/// Somebody was not let in at the administration port: `what` in one line.
+pub fn admin_port(what: &dyn fmt::Display) {
+    tell(Kind::AdminPort, "", None, what);
 }
 
 /// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.

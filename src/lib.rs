@@ -214,6 +214,9 @@ pub mod view;
 
 pub mod governor;
 
+#[cfg(feature = "pgwire")]
+pub mod server;
+
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]
