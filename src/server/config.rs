@@ -1,6 +1,6 @@
 //! Where the server listens, who may come in, and how much of everything.
 //!
-//! Pure.
+//! Plain values; any thread.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};

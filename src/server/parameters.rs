@@ -127,8 +127,17 @@ fn guess(tokens: &[Token<'_>], at: usize, columns: &[(String, Type)]) -> Type {
         let found = columns.iter().find(|(column, _)| *column == name);
         found.map(|(_, kind)| *kind)
     };
+    // `$1 < column`
+    let behind = tokens.get(at + 1..).unwrap_or_default();
+    let signs = behind
+        .iter()
+        .take_while(|token| matches!(token.kind, Kind::Sign('=' | '<' | '>' | '!')))
+        .count();
+    if let Some(kind) = behind.get(signs).filter(|_| signs > 0).and_then(column) {
+        return kind;
+    }
     let before = tokens.get(..at).unwrap_or_default();
-    for token in before.iter().rev() {
+    for (back, token) in before.iter().enumerate().rev() {
         if token.is("limit") || token.is("offset") {
             return Type::Int;
         }
@@ -137,7 +146,11 @@ fn guess(tokens: &[Token<'_>], at: usize, columns: &[(String, Type)]) -> Type {
         }
         // What may stand between a column and what it is compared with.
         let between = match token.kind {
-            Kind::Word => ["in", "not", "between", "and", "like"]
+            Kind::Word if token.is("and") => back
+                .checked_sub(2)
+                .and_then(|back| before.get(back))
+                .is_some_and(|token| token.is("between")),
+            Kind::Word => ["in", "not", "between", "like"]
                 .iter()
                 .any(|word| token.is(word)),
             Kind::Sign(sign) => "=<>!(,".contains(sign),
@@ -148,12 +161,7 @@ fn guess(tokens: &[Token<'_>], at: usize, columns: &[(String, Type)]) -> Type {
             break;
         }
     }
-    let behind = tokens.get(at + 1..).unwrap_or_default();
-    let behind = behind
-        .iter()
-        .take_while(|token| matches!(token.kind, Kind::Sign('=' | '<' | '>' | '!')));
-    let next = tokens.get(at + 1 + behind.count());
-    next.and_then(column).unwrap_or(Type::Text)
+    Type::Text
 }
 
 /// A value as the client sent it, as a literal.

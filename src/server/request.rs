@@ -7,7 +7,7 @@ use super::lex::{Kind, Token, tokens};
 use super::local::Local;
 use super::psql::CatalogQuery;
 use crate::sql::ast::{ShowGroups, Which};
-use crate::sql::{Caps, Operation, Statement, parse_each};
+use crate::sql::{Caps, Operation, SqlErrorKind, Statement, parse_each};
 
 /// A statement of a script.
 #[derive(Clone, Debug)]
@@ -44,7 +44,14 @@ pub(super) fn requests(script: &str) -> Result<Vec<Request>, Fault> {
         let what = match parsed {
             Ok(statement) => What::Governed(Box::new(statement)),
             Err(error) => {
-                let tokens = if text.len() <= LOCAL {
+                // What is broken as a text is nobody's.
+                let is_text = !matches!(
+                    error.kind,
+                    SqlErrorKind::Unterminated { .. }
+                        | SqlErrorKind::BadCharacter { .. }
+                        | SqlErrorKind::TooLong { what: "script", .. }
+                );
+                let tokens = if is_text && text.len() <= LOCAL {
                     tokens(text)
                 } else {
                     Vec::new()

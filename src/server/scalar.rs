@@ -77,12 +77,16 @@ fn item(tokens: &[Token<'_>]) -> Option<Scalar> {
         all => (all, None),
     };
     // A cast to what it is anyway.
-    let cast = tokens
-        .windows(2)
-        .position(|two| two.iter().all(|token| token.sign(':')));
-    let (tokens, cast) = match cast {
-        Some(at) => (tokens.get(..at)?, tokens.last().map(Token::value)),
-        None => (tokens, None),
+    let (tokens, cast) = match tokens {
+        [expression @ .., a, b, kind] if a.sign(':') && b.sign(':') => {
+            (expression, Some(kind.value()))
+        }
+        [expression @ .., a, b, schema, dot, kind]
+            if a.sign(':') && b.sign(':') && schema.is("pg_catalog") && dot.sign('.') =>
+        {
+            (expression, Some(kind.value()))
+        }
+        all => (all, None),
     };
     let (what, name) = expression(tokens)?;
     let what = match (what, cast.as_deref()) {
@@ -204,6 +208,11 @@ mod tests {
             ),
             ("true, null", vec!["bool", "?column?"]),
             ("1::bigint", vec!["?column?"]),
+            ("'x'::pg_catalog.text", vec!["?column?"]),
+            (
+                "pg_catalog.pg_get_viewdef('1'::pg_catalog.oid, true)",
+                vec!["pg_get_viewdef"],
+            ),
             ("current_setting('server_version')", vec!["current_setting"]),
         ] {
             assert_eq!(names(list).unwrap(), expected, "{list}");

@@ -78,11 +78,7 @@ fn column(view: &View, at: usize, word: &str) -> Option<Value> {
         "attnum" | "ordinal_position" => text(&(at + 1).to_string()),
         "atttypmod" => text("-1"),
         "attidentity" | "attgenerated" => text(""),
-        "attstorage" => text(if *kind == Type::Text {
-            "extended"
-        } else {
-            "plain"
-        }),
+        "attstorage" => text(if *kind == Type::Text { "x" } else { "p" }),
         _ => None,
     }
 }
