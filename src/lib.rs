@@ -165,6 +165,7 @@
 //!   settings. No dependency, and nothing at run time.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
 //!   one dependency. Nothing on the hot path.
+//! - `pgwire` (off): `server`, a port for psql and every other client of PostgreSQL. Some sixty crates.
 //!
 //! # What is kept stable
 //!
