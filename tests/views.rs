@@ -104,7 +104,7 @@ async fn what_ran_is_in_the_scheduler_and_its_workers() {
     )
     .await;
     assert_eq!(rows, [[Value::Int(10)]]);
-    let rows = ask(&governor, "SELECT count(*) FROM workers").await;
+    let rows = ask(&governor, "SELECT count(worker) FROM workers").await;
     assert_eq!(rows, [[Value::Int(2)]]);
 }
 

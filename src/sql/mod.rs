@@ -41,6 +41,7 @@ mod span;
 pub mod suggest;
 mod token;
 pub mod value;
+mod width;
 
 pub use ast::Statement;
 pub use error::{Refusal, SqlError, SqlErrorKind};
