@@ -115,6 +115,8 @@ impl What {
                     | Statement::ShowVariables(_)
                     | Statement::ShowHistory
                     | Statement::Select(_)
+                    | Statement::ExplainClassify(_)
+                    | Statement::ExplainChange(_)
                     | Statement::Operate(
                         Operation::ShowQueries
                             | Operation::ShowRunningQueries { .. }
@@ -194,6 +196,8 @@ mod tests {
             "SHOW VARIABLES",
             "SHOW CATALOG HISTORY",
             "SELECT * FROM groups",
+            "EXPLAIN CLASSIFY (user='bi')",
+            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT 1",
             "SET application_name = 'x'",
             "BEGIN",
