@@ -4,7 +4,7 @@ mod support;
 
 use quotient::admission::waits::Waits;
 use quotient::exec::stats::{
-    GroupUsage, KillTimes, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage,
+    GroupUsage, IoBytes, KillTimes, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage,
 };
 use quotient::metrics::memory::{GroupMemory, ProcessMemory};
 use quotient::metrics::names::{self, Kind};
@@ -47,6 +47,10 @@ fn bi() -> GroupRow {
             long_polls: 1,
             cpu_blocking: Nanos::ZERO,
             blocking: 0,
+            io: IoBytes {
+                read: 4_096,
+                written: 512,
+            },
             tasks_total: 9,
             tasks_running: 1,
             tasks_queued: 2,

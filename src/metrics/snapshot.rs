@@ -197,6 +197,7 @@ pub(crate) fn add_usage(sum: &mut GroupUsage, other: &GroupUsage) {
     sum.cpu_drop = sum.cpu_drop.plus(other.cpu_drop);
     sum.cpu_blocking = sum.cpu_blocking.plus(other.cpu_blocking);
     sum.blocking += other.blocking;
+    sum.io = sum.io.plus(other.io);
     sum.polls += other.polls;
     sum.long_polls += other.long_polls;
     sum.tasks_total += other.tasks_total;

@@ -91,6 +91,11 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
     });
     each(page, &names::GROUP_RESERVED, rows, |row| row.usage.reserved);
     group_memory(page, rows);
+    let mut family = page.family(&names::GROUP_IO_BYTES);
+    for (name, row) in rows {
+        family.line(&[name, "read"], row.usage.io.read);
+        family.line(&[name, "write"], row.usage.io.written);
+    }
     let mut family = page.family(&names::GROUP_QUERIES);
     for (name, row) in rows {
         family.line(&[name, "running"], row.queries_running);
