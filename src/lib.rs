@@ -206,6 +206,8 @@ pub mod mem;
 
 pub mod exec;
 
+pub mod io;
+
 pub mod query;
 
 pub mod metrics;

@@ -224,7 +224,8 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Bytes,
         allowed: "bytes, with or without a unit; 0 is off",
         example: "100MB",
-        doc: "hard cap on metered IO",
+        enforced: true,
+        doc: "hard cap on what metered streams pass, both directions together",
         ..PLAIN
     },
     Property {
