@@ -6,6 +6,8 @@ use super::spawn::surroundings;
 use super::{Governor, GroupHandle};
 use crate::io::{IoResource, Metered};
 use crate::query::Query;
+use crate::view::io_resources::{self, ResourceRow};
+use crate::view::relation::Relation;
 
 impl<T> Metered<T> {
     /// A stream of the query and group that [`spawn`](crate::spawn) would choose: inside a task, of that task's.
@@ -38,5 +40,26 @@ impl Governor {
     /// The shared capacities that streams of this governor's groups have used and that somebody still has.
     pub fn io_resources(&self) -> Vec<IoResource> {
         self.inner.station.resources()
+    }
+
+    pub(super) fn io_resources_view(&self) -> Relation {
+        let mut rows = Vec::new();
+        for resource in self.io_resources() {
+            let bare = ResourceRow {
+                resource: resource.name().to_owned(),
+                bytes_per_second: Some(resource.bytes_per_second()).filter(|&rate| rate > 0),
+                bytes_total: resource.bytes(),
+                group: None,
+            };
+            let uses = resource.usage();
+            if uses.is_empty() {
+                rows.push(bare.clone());
+            }
+            rows.extend(uses.iter().map(|it| ResourceRow {
+                group: Some((it.group.to_string(), it.weight, it.bytes, it.waiting)),
+                ..bare.clone()
+            }));
+        }
+        io_resources::table(&rows)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
+pub mod io_resources;
 pub mod long_polls;
 pub mod queries;
 pub mod relation;
