@@ -41,6 +41,12 @@ pub struct GroupUsage {
     pub cpu_blocking: Nanos,
     /// Blocking closures that run or wait for a thread.
     pub blocking: u64,
+    /// Of these, those that wait for a thread of the blocking pool.
+    pub blocking_queued: u64,
+    /// Of these, those that have a thread.
+    pub blocking_running: u64,
+    /// How long its blocking closures have had threads, computing or waiting, those that run now included.
+    pub io_blocking: Nanos,
     /// Polls.
     pub polls: u64,
     /// Polls longer than the governor's threshold.
@@ -100,6 +106,15 @@ pub struct SpareUsage {
     pub started: u64,
     /// Polls that were found to be long while they went on.
     pub late_polls: u64,
+}
+
+/// The threads of the blocking pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// How many there are.
+    pub threads: u64,
+    /// How many run a closure.
+    pub busy: u64,
 }
 
 /// A long poll that others had to wait for.
