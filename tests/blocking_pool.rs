@@ -329,7 +329,7 @@ fn a_short_query_group_finds_a_thread_however_many_are_kept() {
     let governor = threads(
         &runtime,
         4,
-        "CREATE RESOURCE GROUP a; CREATE RESOURCE GROUP quick WITH ('type'='short_query', 'cpu_core_limit'='1')",
+        "CREATE RESOURCE GROUP a WITH ('cpu_core_limit'='1'); CREATE RESOURCE GROUP quick WITH ('type'='short_query', 'cpu_core_limit'='1')",
     );
     let gate = Gate::new();
     let kept: Vec<_> = (0..10).map(|_| run(&governor, "a", gate.wait())).collect();

@@ -17,6 +17,7 @@ mod threads;
 
 pub(super) use pool::Pool;
 pub use threads::Source;
+pub(super) use threads::thread_is_lost;
 
 use super::account::Account;
 use super::context::Scope;

@@ -23,7 +23,11 @@ use crate::unit::{Nanos, Weight};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::runtime::Handle;
+
+/// How long whoever waits for the end of all closures goes without a look.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(super) type Work = Box<dyn Closure>;
 
@@ -231,7 +235,10 @@ impl Pool {
             }
         }
         if !state.doomed.is_empty() {
-            return Next::Drop(std::mem::take(&mut state.doomed));
+            let doomed = std::mem::take(&mut state.doomed);
+            // Destructors may take their time: what this thread would have run is another one's.
+            self.answer(state);
+            return Next::Drop(doomed);
         }
         if let Some(turn) = state.policy.next(now) {
             self.answer(state);
@@ -280,7 +287,8 @@ impl Pool {
     pub(super) fn wait_until_quiet(&self) {
         let mut state = self.lock();
         while state.policy.running() > self.lost.load(SeqCst) {
-            self.quiet.wait(&mut state);
+            // A thread that is parked for good rings no more.
+            self.quiet.wait_for(&mut state, LOOK_AGAIN);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::mem;
 use parking_lot::{Condvar, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +24,16 @@ pub enum Source {
     Own,
     /// The runtime lends threads of its blocking pool.
     Runtime,
+}
+
+scoped_tls::scoped_thread_local!(static POOL: Arc<Pool>);
+
+/// This thread is about to be parked for good. If it runs a closure of a pool, nobody waits for that any more. No lock
+/// and no allocation.
+pub(in crate::exec) fn thread_is_lost() {
+    if POOL.is_set() {
+        POOL.with(|pool| pool.lost.fetch_add(1, SeqCst));
+    }
 }
 
 /// What a waiting thread listens to.
@@ -86,6 +96,10 @@ impl Pool {
     }
 
     fn run(self: &Arc<Self>) {
+        POOL.set(self, || self.serve());
+    }
+
+    fn serve(self: &Arc<Self>) {
         let bell = Arc::new(Bell::default());
         let mut meter = Meter::new(self.clock.clone());
         let (mut ended, mut came) = (None, true);

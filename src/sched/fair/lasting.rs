@@ -9,7 +9,7 @@
 
 use super::{Charge, Fair, Slot};
 use crate::sched::Config;
-use crate::unit::Nanos;
+use crate::unit::{Nanos, Weight};
 
 impl Fair {
     /// An empty queue for up to `threads` threads, which cost nothing until they are used.
@@ -22,6 +22,9 @@ impl Fair {
 
     /// As [`Fair::first`], with everything counted that runs now; nobody, if what is left is reserved for others.
     pub fn first_at(&mut self, now: Nanos) -> Option<Slot> {
+        if self.lasting >= self.capacity {
+            return None;
+        }
         if let Some(claimant) = self.claimant() {
             return Some(claimant);
         }
@@ -35,6 +38,19 @@ impl Fair {
                 return Some(Slot(member));
             }
             self.queue.set(member, fresh);
+        }
+    }
+
+    /// Changes what a group may have. Keys depend on it, also for what runs.
+    pub fn set_lasting(&mut self, slot: Slot, weight: Weight, reserved: u32) {
+        if self.weight(slot) != weight {
+            self.set_weight(slot, weight);
+        }
+        if self.reserved(slot) != reserved {
+            self.set_reserved(slot, reserved);
+        }
+        if self.queue.contains(slot.0) {
+            self.requeue(slot);
         }
     }
 

@@ -92,12 +92,7 @@ impl<J> Pool<J> {
 
     /// What a group may have from now on. More threads may be able to start than before.
     pub fn set_share(&mut self, slot: Slot, share: Share) {
-        if self.fair.weight(slot) != share.weight {
-            self.fair.set_weight(slot, share.weight);
-        }
-        if self.fair.reserved(slot) != share.reserved {
-            self.fair.set_reserved(slot, share.reserved);
-        }
+        self.fair.set_lasting(slot, share.weight, share.reserved);
     }
 
     /// Puts a closure in its group's line; the number that [`Pool::take`] finds it by, never 0. `owner`: what it has in
