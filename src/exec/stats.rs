@@ -79,6 +79,12 @@ pub struct GroupUsage {
     pub io: IoBytes,
     /// How long operations on metered streams waited for limits, all together.
     pub io_throttled: Nanos,
+    /// Of these, those that wait for a thread of the blocking pool.
+    pub blocking_queued: u64,
+    /// Of these, those that have a thread.
+    pub blocking_running: u64,
+    /// How long its blocking closures have had threads, computing or waiting, those that run now included.
+    pub io_blocking: Nanos,
     /// Polls.
     pub polls: u64,
     /// Polls longer than the governor's threshold.
@@ -152,6 +158,15 @@ impl WorkerUsage {
             polls_fair: self.polls_fair + other.polls_fair,
         }
     }
+}
+
+/// The threads of the blocking pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// How many there are.
+    pub threads: u64,
+    /// How many run a closure.
+    pub busy: u64,
 }
 
 /// A long poll that others had to wait for.

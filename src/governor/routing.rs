@@ -4,6 +4,7 @@
 //! a whole; an [`Entry`] lives as long as its group and is changed in place, so that an ALTER keeps vruntime,
 //! counters and running queries.
 
+use super::blocking;
 use super::breaker::{Breaker, Fuse};
 use crate::admission::{Gate, GroupLimits};
 use crate::catalog::{GroupSpec, GroupType, Snapshot};
@@ -53,6 +54,7 @@ impl Entry {
         group.set_limits(limits(spec));
         let flow = Flow::new(station, &spec.name, streams(spec));
         flow.bind(&group);
+        group.set_io_share(blocking::share(spec, &group));
         let entry = Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
@@ -150,6 +152,9 @@ impl Routing {
                 entry.fuse.set(spec, version);
                 entry.fuse.cooled.set_limits(&entry.group, limits(spec));
                 entry.flow.set_limits(streams(spec));
+                entry
+                    .group
+                    .set_io_share(blocking::share(spec, &entry.group));
                 entry.limit_memory(spec);
                 gate.set_limits(spec.id, admission(spec));
                 entry.clone()

@@ -55,11 +55,12 @@ async fn transfer(
             }
             let mut buf = vec![2; size];
             while !over.load(Relaxed) {
-                if reads {
-                    stream.read(&mut buf).await.unwrap();
+                let passed = if reads {
+                    stream.read(&mut buf).await
                 } else {
-                    stream.write(&buf).await.unwrap();
-                }
+                    stream.write(&buf).await
+                };
+                assert!((1..=size).contains(&passed.unwrap()));
             }
         };
         drop(governor.spawn_in(name, task).unwrap());

@@ -184,7 +184,7 @@ async fn a_capacity_is_seen_while_somebody_has_it() {
     let (stream, _far) = pipe(&a);
     let mut stream = stream.with_resource(&disk);
     timed_write(&mut stream, 500).await;
-    assert_eq!(governor.io_resources(), [disk.clone()]);
+    assert_eq!(governor.io_resources(), std::slice::from_ref(&disk));
     let output = &governor
         .execute("SELECT resource, bytes_per_second, group_name, io_weight, bytes, waiting FROM io_resources")
         .await
