@@ -5,6 +5,8 @@
 //! [`EVERY`] is told: a flood of kills must not become a flood of lines. What was left out is counted and told
 //! with the next one; the counters of `metrics` leave nothing out.
 
+pub(crate) mod span;
+
 #[cfg(feature = "tracing")]
 use crate::clock::Clock;
 use crate::unit::{Nanos, QueryId};

@@ -214,6 +214,9 @@ pub mod view;
 
 pub mod governor;
 
+#[cfg(any(feature = "metrics", feature = "prometheus"))]
+mod publish;
+
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]

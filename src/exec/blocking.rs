@@ -10,6 +10,7 @@ use super::context::{self, Scope};
 use super::join::{JoinError, JoinHandle};
 use super::task::{Cell, Lease, Origin, Outcome, contain};
 use crate::clock::{Clock, ThreadTime};
+use crate::event::span::Span;
 use crate::mem;
 use crate::unit::Nanos;
 use std::any::Any;
@@ -34,7 +35,7 @@ where
 {
     // What the closure itself needs is its query's.
     let _owner = mem::enter(account.memory());
-    let cell = Arc::new(Cell::<Outcome<R>>::new(account.clone(), origin));
+    let (cell, span) = Cell::<Outcome<R>>::new(account.clone(), origin, "blocking");
     let scope = Scope {
         task: cell.clone(),
         lease,
@@ -45,6 +46,7 @@ where
         closure: Some(closure),
         scope,
         cell: cell.clone(),
+        span,
     };
     match account.core().runtime() {
         Some(runtime) if !job.must_end() => drop(runtime.spawn_blocking(move || job.run())),
@@ -59,6 +61,7 @@ struct Job<F, R: Send + 'static> {
     closure: Option<F>,
     scope: Scope,
     cell: Arc<Cell<Outcome<R>>>,
+    span: Span,
 }
 
 impl<F, R> Job<F, R>
@@ -74,7 +77,9 @@ where
             return;
         };
         let meter = Meter::start(self.cell.account().core().clock());
-        let result = context::in_task(&self.scope, || catch_unwind(AssertUnwindSafe(closure)));
+        let result = context::in_task(&self.scope, || {
+            catch_unwind(AssertUnwindSafe(|| self.span.within(closure)))
+        });
         if mem::take_doom() {
             // It has run to its end all the same; what else is its query's ends.
             self.cell.account().core().kill_doomed();
@@ -96,7 +101,7 @@ impl<F, R: Send + 'static> Job<F, R> {
     fn drop_closure(&mut self) -> Option<Box<dyn Any + Send>> {
         let closure = self.closure.take();
         context::in_task(&self.scope, || {
-            catch_unwind(AssertUnwindSafe(|| drop(closure))).err()
+            catch_unwind(AssertUnwindSafe(|| self.span.within(|| drop(closure)))).err()
         })
     }
 
@@ -108,6 +113,7 @@ impl<F, R: Send + 'static> Job<F, R> {
         account.task_gone(self.cell.id().number());
         let lease = self.scope.lease.take();
         contain(|| drop(lease));
+        self.span.end();
         account.home.counters.blocking.fetch_sub(1, SeqCst);
         self.cell.complete(output);
     }

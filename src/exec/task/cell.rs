@@ -4,6 +4,7 @@
 
 use super::flags::Flags;
 use super::{Id, Origin, Runnable};
+use crate::event::span::{Shape, Span, SpanId};
 use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::hooks::TaskMeta;
@@ -69,6 +70,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     in_query: bool,
     /// Its own CPU time; only kept for tasks without a query.
     cpu: AtomicU64,
+    /// The span's, for events about its wakers.
+    seen_as: SpanId,
     slot: S,
 }
 
@@ -97,6 +100,12 @@ impl<S: ?Sized> Cell<S> {
 
     pub(in crate::exec) fn is_aborted(&self) -> bool {
         self.flags.is_aborted()
+    }
+
+    /// It was woken, and becomes ready.
+    #[inline]
+    pub(super) fn woken(&self) {
+        self.seen_as.woken();
     }
 
     /// What hooks are told of the task.
@@ -211,10 +220,31 @@ struct Join<T> {
 }
 
 impl<T> Cell<Outcome<T>> {
-    pub(in crate::exec) fn new(account: Arc<Account>, origin: Origin) -> Cell<Outcome<T>> {
-        Cell {
-            id: Id::next(),
-            in_query: account.query().is_some(),
+    /// The cell, and the task's span, which says that it is of this kind and ends with its future.
+    pub(in crate::exec) fn new(
+        account: Arc<Account>,
+        origin: Origin,
+        kind: &'static str,
+    ) -> (Arc<Cell<Outcome<T>>>, Span) {
+        let (id, query) = (Id::next(), account.query());
+        let span = if Span::is_wanted() {
+            // A subscriber's memory is nobody's.
+            let _ours = mem::enter_process();
+            Span::begin(Shape {
+                kind,
+                id: id.number(),
+                name: origin.name.as_deref(),
+                group: account.group().name(),
+                query,
+                place: origin.place,
+            })
+        } else {
+            Span::none()
+        };
+        let cell = Cell {
+            id,
+            in_query: query.is_some(),
+            seen_as: span.id(),
             account,
             origin,
             flags: Flags::new(),
@@ -226,7 +256,8 @@ impl<T> Cell<Outcome<T>> {
                 waker: None,
                 taken: false,
             })),
-        }
+        };
+        (Arc::new(cell), span)
     }
 
     pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {

@@ -80,7 +80,7 @@ impl Origin {
 /// The handle of a task that was refused before it existed: cancelled, for `cause`.
 #[track_caller]
 pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
-    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone(), Origin::here()));
+    let (cell, _span) = Cell::<Outcome<T>>::new(account.clone(), Origin::here(), "task");
     cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
     JoinHandle::new(cell)
 }
