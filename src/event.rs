@@ -42,6 +42,8 @@ pub enum Kind {
     LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
+    /// The catalog has a new version.
+    Catalog,
 }
 
 impl fmt::Display for Kind {
@@ -56,6 +58,7 @@ impl fmt::Display for Kind {
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
+            Kind::Catalog => "catalog",
         })
     }
 }
@@ -89,6 +92,15 @@ pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
 pub fn worker_lost(worker: usize) {
     let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
     tell(Kind::WorkerLost, "", None, &what);
+}
+
+/// The catalog has this version now, by this statement. Told at the level INFO and each time: a log that left a change out
+/// would be worth little, and people make them, not load.
+pub fn catalog(version: u64, statement: &dyn fmt::Display) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(target: "quotient", kind = %Kind::Catalog, version, "{statement}");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (version, statement);
 }
 
 #[cfg(feature = "tracing")]

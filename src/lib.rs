@@ -217,6 +217,9 @@ pub mod governor;
 #[cfg(any(feature = "metrics", feature = "prometheus"))]
 mod publish;
 
+#[cfg(feature = "dashboard")]
+pub mod dashboard;
+
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]

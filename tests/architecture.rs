@@ -46,7 +46,7 @@ const ROOMS: &[Room] = &[
     Room { name: "hyper", may: &["unit", "event", "classify", "exec", "query", "governor", "tower"], why: "connections are tasks of groups, spawned at the governor's front door" },
     Room { name: "server", may: &["unit", "event", "sql", "classify", "view", "governor"], why: "the admin port is a thin client of the governor" },
     Room { name: "publish", may: &["unit", "metrics", "governor"], why: "other people's formats of the same figures: the facade, the exporter's page" },
-    Room { name: "dashboard", may: &["unit", "metrics", "view", "governor"], why: "a page shows what was pulled, and changes nothing" },
+    Room { name: "dashboard", may: &["unit", "sql", "metrics", "view", "governor"], why: "a page shows what was pulled, and changes nothing" },
     Room { name: "cli", may: &["unit", "sql", "catalog", "classify", "sched", "view", "governor"], why: "a program around the same statements, without a service" },
 ];
 

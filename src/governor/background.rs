@@ -33,6 +33,12 @@ impl Governor {
         self.inner.background.lock().push(task.abort_handle());
     }
 
+    /// Whether such a task can sleep: not on a runtime that was built without timers.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn has_timers(&self) -> bool {
+        super::throttle::has_timers(self.inner.entrance.runtime())
+    }
+
     /// The same, for those who see the governor from the outside.
     #[cfg(feature = "metrics")]
     pub(crate) fn beside<F>(&self, work: impl FnOnce(WeakGovernor) -> F)

@@ -5,6 +5,7 @@
 use super::routing::Routing;
 use super::{Error, Governor};
 use crate::catalog::{Origin, Snapshot};
+use crate::event;
 use crate::sql::{self, Output, Statement};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -65,6 +66,7 @@ impl Governor {
         let _order = self.inner.translating.lock();
         let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
         if applied.changed {
+            event::catalog(applied.snapshot.version(), statement);
             self.translate(applied.snapshot);
         }
         Ok(applied.output)

@@ -18,9 +18,9 @@ use crate::metrics::names::{self, Kind, Metric, Unit};
 use crate::metrics::series::Part;
 use ::metrics::{KeyName, Level, Metadata, Recorder, with_recorder};
 use std::time::Duration;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 
-/// How often values are told.
+/// Between two rounds.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// So many series are told before other tasks of the runtime have their turn.
@@ -33,7 +33,8 @@ const METADATA: Metadata<'static> = Metadata::new("quotient", Level::INFO, None)
 ///
 /// Install the recorder first: names are described once, with unit and help, when publishing begins. Series are looked up
 /// anew each time, so that a recorder that forgets idle ones gets them back. A program's own `/metrics` that shows
-/// both needs no publishing: see [`prometheus`](crate::metrics::prometheus), with the feature of that name.
+/// both needs no publishing: see [`prometheus`](crate::metrics::prometheus), with the feature of that name. On a runtime
+/// without timers it publishes once.
 ///
 /// # Metrics
 ///
@@ -49,16 +50,14 @@ const METADATA: Metadata<'static> = Metadata::new("quotient", Level::INFO, None)
 /// # Ok(()) }
 /// ```
 pub fn publish(governor: &Governor) {
-    governor.beside(go_on);
+    let again = governor.has_timers();
+    governor.beside(|governor| go_on(governor, again));
 }
 
-async fn go_on(governor: WeakGovernor) {
+async fn go_on(governor: WeakGovernor, again: bool) {
     let mut ledger = Ledger::default();
-    let mut seconds = interval(PERIOD);
-    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     with_recorder(describe);
     loop {
-        seconds.tick().await;
         // Held for the length of a snapshot only: this task must not keep the governor from ending.
         let Some(snapshot) = governor.upgrade().map(|governor| governor.metrics()) else {
             return;
@@ -67,6 +66,10 @@ async fn go_on(governor: WeakGovernor) {
             with_recorder(|recorder| some.iter().for_each(|reading| tell(recorder, reading)));
             tokio::task::yield_now().await;
         }
+        if !again {
+            return;
+        }
+        sleep(PERIOD).await;
     }
 }
 

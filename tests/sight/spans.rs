@@ -103,7 +103,7 @@ fn a_task_is_a_span_named_runtime_spawn_with_its_kind_name_group_query_and_place
             .spans
             .iter()
             .find(|(_, fields)| fields["task.name"] == "scan");
-        assert!(seen.closed.contains(scan.unwrap().0));
+        assert!(seen.closed.contains(&scan.unwrap().0));
         (first, query.id().to_string(), line)
     });
     let seen = console.0.lock().unwrap();
