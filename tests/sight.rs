@@ -10,5 +10,9 @@ mod support;
 
 #[path = "sight/facade.rs"]
 mod facade;
+#[path = "sight/rules.rs"]
+mod rules;
+#[path = "sight/scraped.rs"]
+mod scraped;
 #[path = "sight/spans.rs"]
 mod spans;

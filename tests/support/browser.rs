@@ -4,36 +4,59 @@ use crate::support::require_tool;
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 pub(crate) struct Browser {
-    driver: Child,
-    profile: PathBuf,
     pub(crate) client: Client,
+    _driver: Driver,
 }
 
-impl Browser {
-    /// None if there is no browser here and none is required.
-    pub(crate) async fn start(width: u32, height: u32) -> Option<Browser> {
-        let chromium = require_tool("chromium")?;
-        let driver = require_tool("chromedriver")?;
-        let mut driver = Command::new(driver)
+/// The program that starts and stops the browser.
+struct Driver {
+    process: Child,
+    /// What it says goes somewhere as long as it lives.
+    said: Lines<BufReader<ChildStdout>>,
+    profile: PathBuf,
+}
+
+impl Driver {
+    fn start(program: PathBuf) -> Driver {
+        let mut process = Command::new(program)
             .arg("--port=0")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = said.find_map(|line| {
+        let name = format!("quotient-chromium-{}", process.id());
+        Driver {
+            said: BufReader::new(process.stdout.take().unwrap()).lines(),
+            profile: std::env::temp_dir().join(name),
+            process,
+        }
+    }
+
+    /// Where it listens, once it says so.
+    fn port(&mut self) -> u16 {
+        let told = self.said.find_map(|line| {
             let line = line.unwrap();
             let port = line.rsplit_once("on port ")?.1;
-            port.trim_end_matches('.').parse::<u16>().ok()
+            let port = port.trim_end_matches('.').parse::<u16>().ok();
+            port.filter(|port| *port > 0)
         });
-        let profile = std::env::temp_dir().join(format!("quotient-chromium-{}", driver.id()));
+        told.expect("the driver says on which port it listens")
+    }
+}
+
+impl Browser {
+    /// None if there is no browser here and none is required.
+    pub(crate) async fn start(width: u32, height: u32) -> Option<Browser> {
+        let chromium = require_tool("chromium")?;
+        let mut driver = Driver::start(require_tool("chromedriver")?);
+        let port = driver.port();
         let options = json!({
             "binary": chromium,
             "args": [
@@ -41,18 +64,17 @@ impl Browser {
                 "--disable-background-networking", "--disable-component-update", "--disable-sync",
                 "--disable-dev-shm-usage", "--hide-scrollbars",
                 format!("--window-size={width},{height}"),
-                format!("--user-data-dir={}", profile.display()),
+                format!("--user-data-dir={}", driver.profile.display()),
             ],
         });
         let capabilities = json!({ "goog:chromeOptions": options });
         let client = ClientBuilder::new(HttpConnector::new())
             .capabilities(capabilities.as_object().unwrap().clone())
-            .connect(&format!("http://127.0.0.1:{}", port.unwrap()))
+            .connect(&format!("http://127.0.0.1:{}", port))
             .await;
         Some(Browser {
-            driver,
-            profile,
             client: client.unwrap(),
+            _driver: driver,
         })
     }
 
@@ -64,12 +86,12 @@ impl Browser {
     }
 }
 
-impl Drop for Browser {
+impl Drop for Driver {
     fn drop(&mut self) {
-        // The driver and all that it has started.
-        let group = format!("-{}", self.driver.id());
+        // It and all that it has started.
+        let group = format!("-{}", self.process.id());
         let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
-        let _ = self.driver.wait();
+        let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.profile);
     }
 }
