@@ -164,7 +164,10 @@
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
-//!   one dependency. Nothing on the hot path.
+//!   one dependency, and a span per task as tokio-console reads it. One comparison per spawn while nobody wants spans.
+//! - `metrics` (off): `metrics::facade::publish`, once a second, to the recorder of the crate `metrics`.
+//! - `prometheus` (off): `metrics::prometheus::render`, one page with that of `metrics-exporter-prometheus`.
+//! - `dashboard` (off): `dashboard::router`, a page to look at, for axum. Pulls while somebody looks.
 //!
 //! # What is kept stable
 //!
@@ -334,8 +337,12 @@ mod documents {
     mod memory {}
     #[doc = include_str!("../docs/guide/operating.md")]
     mod operating {}
+    #[cfg(feature = "prometheus")]
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
+    #[cfg(feature = "dashboard")]
+    #[doc = include_str!("../docs/guide/dashboard.md")]
+    mod dashboard {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]

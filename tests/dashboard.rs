@@ -155,7 +155,7 @@ fn the_page_shows_the_groups_and_their_figures_goes_on_and_survives_a_restart_of
     );
     looker.block_on(async {
         browser
-            .comes(&format!("{LIVE} && {ROWS} === 'default_wg,reborn'"))
+            .comes(&format!("{LIVE} && {ROWS} === 'reborn,default_wg'"))
             .await;
         assert_eq!(browser.field("reborn", "cpu_core_limit").await, Some(5.0));
         let errors = browser.eval("window.failures.join()").await;
