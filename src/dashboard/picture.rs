@@ -1,6 +1,6 @@
 //! The figures of one moment, as the page reads them.
 //!
-//! Pure but for the pulling; the thread that serves a connection. The same snapshot as for the metrics, and the system
+//! Mechanism; the thread that serves a connection, and nothing here waits. The same snapshot as for the metrics, and the system
 //! views by SQL, so that page, metrics and SELECT agree. A column's name is a field's name; what is not known is null.
 
 use crate::governor::Governor;
