@@ -100,6 +100,20 @@ pub struct SpareUsage {
     pub started: u64,
     /// Polls that were found to be long while they went on.
     pub late_polls: u64,
+    /// The counters of all of them together, of those that have left too.
+    pub work: WorkerUsage,
+}
+
+impl WorkerUsage {
+    /// The counters of both.
+    pub(super) fn plus(self, other: WorkerUsage) -> WorkerUsage {
+        WorkerUsage {
+            busy: self.busy.plus(other.busy),
+            parks: self.parks + other.parks,
+            polls_fast: self.polls_fast + other.polls_fast,
+            polls_fair: self.polls_fair + other.polls_fair,
+        }
+    }
 }
 
 /// A long poll that others had to wait for.
@@ -122,4 +136,48 @@ pub struct LongPoll {
     pub blocked: bool,
     /// The groups that had ready tasks which nobody took when it was noticed, and how many each; the most first.
     pub waited: Vec<(String, usize)>,
+}
+
+/// One task, as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskSeen {
+    /// Its number: what its [`Id`](crate::task::Id) prints.
+    pub id: u64,
+    /// The name that it was given, if any.
+    pub name: Option<String>,
+    /// The name of its group.
+    pub group: String,
+    /// Its query, if it belongs to one.
+    pub query: Option<QueryId>,
+    /// What it did.
+    pub state: TaskState,
+    /// How long it had been ready without being polled, if it was.
+    pub ready_for: Option<Nanos>,
+    /// Worker time of its polls; only kept for tasks without a query.
+    pub cpu: Option<Nanos>,
+    /// Where it was spawned.
+    pub spawned_at: &'static Location<'static>,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// A worker polls it.
+    Running,
+    /// It could go on, and waits for a worker.
+    Ready,
+    /// It waits for something else.
+    Waiting,
+}
+
+impl TaskState {
+    /// In lower case.
+    pub const fn label(self) -> &'static str {
+        match self {
+            TaskState::Running => "running",
+            TaskState::Ready => "ready",
+            TaskState::Waiting => "waiting",
+        }
+    }
 }

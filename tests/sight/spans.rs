@@ -18,6 +18,8 @@ struct Seen {
     spans: Vec<(u64, Fields)>,
     entered: BTreeMap<u64, usize>,
     closed: Vec<u64>,
+    /// Events of the governor.
+    events: Vec<Fields>,
     /// What happened to wakers: the span that they are of, and what.
     wakers: Vec<(String, String)>,
 }
@@ -53,6 +55,11 @@ impl<S: Subscriber> Layer<S> for Console {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "quotient" {
+            let mut fields = Fields::from([("level", event.metadata().level().to_string())]);
+            event.record(&mut Reader(&mut fields));
+            self.0.lock().unwrap().events.push(fields);
+        }
         if event.metadata().target() == "tokio::task::waker" {
             let mut fields = Fields::new();
             event.record(&mut Reader(&mut fields));
@@ -193,4 +200,70 @@ fn a_subscriber_that_wants_only_events_is_asked_for_no_span() {
     });
     let seen = console.0.lock().unwrap();
     assert!(seen.spans.is_empty() && seen.wakers.is_empty());
+}
+
+#[test]
+fn changes_of_the_catalog_and_kills_are_events_with_their_fields() {
+    let _watched = watched("events");
+    let console = Console::default();
+    let subscriber = tracing_subscriber::registry().with(console.clone());
+    let _default = tracing::subscriber::set_default(subscriber);
+    let runtime = current_thread();
+    let governor = governor(
+        &runtime,
+        1,
+        "CREATE RESOURCE GROUP told TO (user='t') WITH ('cpu_core_limit'='1')",
+    );
+    let id = runtime.block_on(async {
+        governor
+            .execute("ALTER RESOURCE GROUP told WITH ('cpu_core_limit'='2'); SHOW RESOURCE GROUPS")
+            .await
+            .unwrap();
+        assert!(
+            governor
+                .execute("DROP RESOURCE GROUP nobody")
+                .await
+                .is_err()
+        );
+        let query = governor.admit(&Attributes::new().user("t")).await.unwrap();
+        let handle = query.spawn(std::future::pending::<()>());
+        query.kill("enough");
+        assert!(handle.await.is_err());
+        query.id().to_string()
+    });
+    let seen = console.0.lock().unwrap();
+    let of = |kind: &str| -> Vec<&Fields> {
+        seen.events
+            .iter()
+            .filter(|event| event["kind"] == kind)
+            .collect()
+    };
+    let changes = of("catalog");
+    // One for the statement; what is shown or refused is none.
+    let last = changes.last().unwrap();
+    let version = governor.metrics().catalog_version.to_string();
+    assert_eq!(
+        (last["level"].as_str(), last["version"].as_str()),
+        ("INFO", version.as_str())
+    );
+    assert!(
+        last["message"].starts_with("ALTER RESOURCE GROUP told"),
+        "{last:?}"
+    );
+    let altered = changes
+        .iter()
+        .filter(|change| change["message"].contains("ALTER"));
+    assert_eq!(altered.count(), 1);
+    let kills = of("kill");
+    assert_eq!(kills.len(), 1);
+    let kill = kills[0];
+    assert_eq!(
+        (
+            kill["group"].as_str(),
+            kill["query"].as_str(),
+            kill["level"].as_str()
+        ),
+        ("told", id.as_str(), "WARN")
+    );
+    assert!(kill["message"].contains("enough"), "{kill:?}");
 }
