@@ -34,6 +34,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/long-polls.md",
     "docs/guide/io.md",
     "docs/guide/runaway-queries.md",
+    "docs/guide/cli.md",
 ];
 
 /// What is written for those who work on the crate.
