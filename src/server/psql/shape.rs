@@ -222,7 +222,11 @@ impl Wanted {
 
     pub(super) fn is_named(&self, name: &str) -> bool {
         let names = self.names.as_ref();
-        names.is_none_or(|patterns| patterns.iter().any(|pattern| like(pattern, name)))
+        names.is_none_or(|patterns| {
+            patterns
+                .iter()
+                .any(|pattern| like(pattern, name) == Ok(true))
+        })
     }
 
     pub(super) fn has_oid(&self, oid: usize, name: &str) -> bool {
