@@ -30,7 +30,9 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/memory.md",
     "docs/guide/operating.md",
     "docs/guide/metrics.md",
+    "docs/guide/dashboard.md",
     "docs/guide/long-polls.md",
+    "docs/guide/io.md",
     "docs/guide/runaway-queries.md",
 ];
 
