@@ -333,6 +333,11 @@ mod documents {
     mod operating {}
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../docs/guide/fleet.md")]
+    mod fleet {}
+    #[doc = include_str!("../docs/guide/coming-from.md")]
+    mod coming_from {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]

@@ -31,6 +31,8 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/metrics.md",
     "docs/guide/long-polls.md",
     "docs/guide/runaway-queries.md",
+    "docs/guide/fleet.md",
+    "docs/guide/coming-from.md",
 ];
 
 /// What is written for those who work on the crate.
