@@ -40,6 +40,8 @@ pub enum Kind {
     LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
+    /// A listener could not accept a connection.
+    Accept,
     /// Where the catalog is kept cannot be reached; the last one goes on to count.
     CatalogAway,
     /// It can be reached again.
@@ -60,6 +62,7 @@ impl fmt::Display for Kind {
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
+            Kind::Accept => "accept",
             Kind::CatalogAway => "catalog_away",
             Kind::CatalogBack => "catalog_back",
             Kind::CatalogRefused => "catalog_refused",
@@ -96,6 +99,12 @@ pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
 pub fn worker_lost(worker: usize) {
     let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
     tell(Kind::WorkerLost, "", None, &what);
+}
+
+/// A listener could not accept a connection; it goes on.
+pub fn accept_failed(error: &dyn fmt::Display) {
+    let what = format_args!("a connection could not be accepted: {error}");
+    tell(Kind::Accept, "", None, &what);
 }
 
 /// Where the catalog is kept cannot be reached: `why` says where that is.

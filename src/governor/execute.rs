@@ -87,6 +87,12 @@ impl Governor {
         if let Statement::Select(select) = statement {
             return self.select(select);
         }
+        if let Statement::ExplainClassify(attributes) = statement {
+            return self.explain_classify_statement(attributes);
+        }
+        if let Statement::ExplainChange(change) = statement {
+            return self.explain_change(change);
+        }
         let catalog = &self.inner.catalog;
         if !is_change(statement) {
             return Ok(catalog.apply(statement, Origin::Statement)?.output);

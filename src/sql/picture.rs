@@ -16,23 +16,36 @@ const LINES: usize = 3;
 
 /// The picture, without a line feed at its end.
 pub(super) fn render(error: &SqlError, script: &str) -> String {
-    let mut out = format!(
-        "error[{}]: {}\n",
-        error.sqlstate(),
-        one_line(&error.message())
-    );
-    let span = error.span;
+    let heading = format!("error[{}]: {}", error.sqlstate(), error.message());
+    let mut place = error.span.to_string();
+    if error.statement > 1 || error.applied > 0 {
+        place += &format!(
+            ", statement {} ({} applied)",
+            error.statement, error.applied
+        );
+    }
+    let suggestion = error.did_you_mean.as_ref();
+    let notes: Vec<String> = suggestion
+        .map(|word| format!("did you mean {word}?"))
+        .into_iter()
+        .chain(error.hint.clone())
+        .collect();
+    draw(&heading, error.span, &place, script, &notes)
+}
+
+/// A heading, the lines of the script with carets under the span, and notes below.
+pub(crate) fn draw(
+    heading: &str,
+    span: Span,
+    place: &str,
+    script: &str,
+    notes: &[String],
+) -> String {
+    let mut out = format!("{}\n", one_line(heading));
     let lines = lines(span, script);
     if let Some(last) = lines.last() {
         let gutter = " ".repeat(last.number.to_string().len());
-        out += &format!("{gutter}--> line {}, column {}", span.line, span.column);
-        if error.statement > 1 || error.applied > 0 {
-            out += &format!(
-                ", statement {} ({} applied)",
-                error.statement, error.applied
-            );
-        }
-        out += &format!("\n{gutter} |\n");
+        out += &format!("{gutter}--> {place}\n{gutter} |\n");
         let mut expected = span.line;
         for line in &lines {
             if line.number != expected {
@@ -48,11 +61,8 @@ pub(super) fn render(error: &SqlError, script: &str) -> String {
             }
         }
     }
-    if let Some(word) = &error.did_you_mean {
-        out += &format!("  = did you mean {word}?\n");
-    }
-    if let Some(hint) = &error.hint {
-        out += &format!("  = {}\n", one_line(hint));
+    for note in notes {
+        out += &format!("  = {}\n", one_line(note));
     }
     out.truncate(out.trim_end().len());
     out
@@ -185,7 +195,6 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::error::SqlErrorKind;
-    use super::super::span::Span;
     use super::*;
 
     fn error(line: usize, column: usize, length: usize) -> SqlError {
