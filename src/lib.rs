@@ -367,6 +367,11 @@ mod documents {
     #[cfg(feature = "dashboard")]
     #[doc = include_str!("../docs/guide/dashboard.md")]
     mod dashboard {}
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../docs/guide/fleet.md")]
+    mod fleet {}
+    #[doc = include_str!("../docs/guide/coming-from.md")]
+    mod coming_from {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
     #[doc = include_str!("../docs/guide/cli.md")]
