@@ -42,6 +42,12 @@ pub enum Kind {
     WorkerLost,
     /// A listener could not accept a connection.
     Accept,
+    /// Where the catalog is kept cannot be reached; the last one goes on to count.
+    CatalogAway,
+    /// It can be reached again.
+    CatalogBack,
+    /// What is kept cannot be taken over; the last one goes on to count.
+    CatalogRefused,
 }
 
 impl fmt::Display for Kind {
@@ -57,6 +63,9 @@ impl fmt::Display for Kind {
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
             Kind::Accept => "accept",
+            Kind::CatalogAway => "catalog_away",
+            Kind::CatalogBack => "catalog_back",
+            Kind::CatalogRefused => "catalog_refused",
         })
     }
 }
@@ -96,6 +105,21 @@ pub fn worker_lost(worker: usize) {
 pub fn accept_failed(error: &dyn fmt::Display) {
     let what = format_args!("a connection could not be accepted: {error}");
     tell(Kind::Accept, "", None, &what);
+}
+
+/// Where the catalog is kept cannot be reached: `why` says where that is.
+pub fn catalog_away(why: &dyn fmt::Display) {
+    tell(Kind::CatalogAway, "", None, why);
+}
+
+/// Where the catalog is kept can be reached again.
+pub fn catalog_back(place: &dyn fmt::Display) {
+    tell(Kind::CatalogBack, "", None, place);
+}
+
+/// What is kept is not taken over, because of `why`; the last catalog goes on to count.
+pub fn catalog_refused(why: &dyn fmt::Display) {
+    tell(Kind::CatalogRefused, "", None, why);
 }
 
 #[cfg(feature = "tracing")]

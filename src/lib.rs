@@ -167,6 +167,7 @@
 //!   traits and types; nothing at run time but where the layer is.
 //! - `hyper` (off): the `hyper` module, hyper's executor and a serve loop whose connections are tasks of a group. Brings
 //!   hyper and `tower`.
+//! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
 //!   one dependency. Nothing on the hot path.
 //!
@@ -221,8 +222,13 @@ pub mod governor;
 #[cfg(feature = "tower")]
 pub mod tower;
 
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 
 #[doc(inline)]
 pub use admission::AdmissionError;
@@ -344,6 +350,8 @@ mod documents {
     mod metrics {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
+    #[doc = include_str!("../docs/guide/cli.md")]
+    mod cli {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]
     mod runaway_queries {}
 }

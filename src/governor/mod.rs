@@ -14,6 +14,8 @@ mod build_task;
 mod builder;
 mod error;
 mod execute;
+pub(crate) mod explain;
+mod follow;
 mod group;
 mod hooks;
 mod init;
@@ -27,7 +29,7 @@ mod set;
 mod shutdown;
 mod spawn;
 mod throttle;
-mod variables;
+pub(crate) mod variables;
 mod views;
 
 pub use build_task::Builder as TaskBuilder;
@@ -177,6 +179,7 @@ impl Governor {
         inner.core.belongs_to(Arc::downgrade(&owner));
         inner.govern(&inner.settings.lock());
         governor.in_background(throttle::beat);
+        governor.follow_store();
         governor
     }
 
