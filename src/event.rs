@@ -48,6 +48,8 @@ pub enum Kind {
     CatalogBack,
     /// What is kept cannot be taken over; the last one goes on to count.
     CatalogRefused,
+    /// Somebody was not let in at the administration port.
+    AdminPort,
 }
 
 impl fmt::Display for Kind {
@@ -66,6 +68,7 @@ impl fmt::Display for Kind {
             Kind::CatalogAway => "catalog_away",
             Kind::CatalogBack => "catalog_back",
             Kind::CatalogRefused => "catalog_refused",
+            Kind::AdminPort => "admin_port",
         })
     }
 }
@@ -93,6 +96,11 @@ pub fn throttle(what: &dyn fmt::Display) {
 /// Others wait for a poll of this group that takes too long: `what` says of whose task, and who waits.
 pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
     tell(Kind::LongPoll, group, query, what);
+}
+
+/// Somebody was not let in at the administration port: `what` in one line.
+pub fn admin_port(what: &dyn fmt::Display) {
+    tell(Kind::AdminPort, "", None, what);
 }
 
 /// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.

@@ -170,6 +170,7 @@
 //! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
 //!   one dependency. Nothing on the hot path.
+//! - `pgwire` (off): `server`, a port for psql and every other client of PostgreSQL. Some sixty crates.
 //!
 //! # What is kept stable
 //!
@@ -229,6 +230,8 @@ pub mod cli;
 pub mod hyper;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "pgwire")]
+pub mod server;
 
 #[doc(inline)]
 pub use admission::AdmissionError;

@@ -75,7 +75,7 @@ const EFFECTS: &[Effect] = &[
     Effect { name: "reads the clock", paths: &["std::time::Instant", "std::time::SystemTime", "quanta"], keywords: &[],
         may: &["clock.rs", "admission/error.rs", "catalog/history.rs", "query/runaway.rs"] }, // the latter three name a type, and read nothing
     Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[],
-        may: &["mem/local.rs", "exec/", "io/", "governor/", "postgres/"] },
+        may: &["mem/local.rs", "exec/", "io/", "governor/", "postgres/", "server/listen.rs"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],
         keywords: &[],
         may: &["clock.rs", "sync.rs", "event.rs", "catalog/mod.rs", "catalog/store/", "admission/gate/", "admission/permit.rs", "mem/", "exec/",
