@@ -2,11 +2,15 @@
 //!
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
+pub mod change;
+pub mod classify;
 pub mod io_resources;
 pub mod long_polls;
+pub mod memory;
 pub mod queries;
 pub mod relation;
 pub mod runaway;
 pub mod select;
 pub mod tables;
+pub mod tasks;
 pub mod usage;
