@@ -40,6 +40,8 @@ pub enum Kind {
     LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
+    /// A listener could not accept a connection.
+    Accept,
 }
 
 impl fmt::Display for Kind {
@@ -54,6 +56,7 @@ impl fmt::Display for Kind {
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
+            Kind::Accept => "accept",
         })
     }
 }
@@ -87,6 +90,12 @@ pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
 pub fn worker_lost(worker: usize) {
     let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
     tell(Kind::WorkerLost, "", None, &what);
+}
+
+/// A listener could not accept a connection; it goes on.
+pub fn accept_failed(error: &dyn fmt::Display) {
+    let what = format_args!("a connection could not be accepted: {error}");
+    tell(Kind::Accept, "", None, &what);
 }
 
 #[cfg(feature = "tracing")]

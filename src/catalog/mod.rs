@@ -22,6 +22,7 @@
 mod check;
 pub mod classifier;
 pub mod condition;
+pub mod difference;
 mod draft;
 mod group;
 pub mod history;
@@ -80,6 +81,18 @@ pub struct AppliedAll {
     pub changed: bool,
     /// The catalog after them.
     pub snapshot: Arc<Snapshot>,
+}
+
+/// What a change would do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The answer that the statement would get.
+    pub output: Output,
+    /// The catalog as it is.
+    pub before: Arc<Snapshot>,
+    /// The catalog as it would be; the same one if the statement would change nothing.
+    pub after: Arc<Snapshot>,
 }
 
 /// The catalog of one governor: in memory, and in a store if it was given one.
@@ -193,6 +206,30 @@ impl Catalog {
             outputs,
             changed,
             snapshot,
+        })
+    }
+
+    /// What [`apply`](Catalog::apply) would make of a CREATE, ALTER or DROP from a client, and nothing of it is done:
+    /// what is answered, and the catalog before and after. Whether the change could be kept is not tried.
+    ///
+    /// # Errors
+    /// As [`apply`](Catalog::apply).
+    pub fn explain(&self, change: &Statement) -> Result<Explained, SqlError> {
+        let (before, next_id) = {
+            let writer = self.writer.lock();
+            (self.snapshot(), writer.draft.next_id())
+        };
+        let mut draft = Draft::of(&before, next_id);
+        let output = draft.run(change, Origin::Statement, 1)?;
+        draft.settle()?;
+        let after = match draft.changed() {
+            true => Arc::new(draft.freeze(before.version() + 1)),
+            false => before.clone(),
+        };
+        Ok(Explained {
+            output,
+            before,
+            after,
         })
     }
 

@@ -146,7 +146,11 @@ fn groups(snapshot: &Snapshot, s: &ShowGroups) -> Result<Output, SqlError> {
             .groups_by_name()
             .map(Arc::as_ref)
             .filter(|g| *all || !g.classifiers.is_empty())
-            .filter(|g| pattern.as_ref().is_none_or(|p| like(p, &g.name)))
+            .filter(|g| {
+                pattern
+                    .as_ref()
+                    .is_none_or(|p| like(p, &g.name) == Ok(true))
+            })
             .collect(),
     };
     let columns = || {

@@ -62,6 +62,12 @@ impl Governor {
         if let Statement::Select(select) = statement {
             return self.select(select);
         }
+        if let Statement::ExplainClassify(attributes) = statement {
+            return self.explain_classify_statement(attributes);
+        }
+        if let Statement::ExplainChange(change) = statement {
+            return self.explain_change(change);
+        }
         let _order = self.inner.translating.lock();
         let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
         if applied.changed {

@@ -130,6 +130,12 @@ pub enum SqlErrorKind {
         /// The key.
         key: String,
     },
+    /// An attribute of a request that does not exist.
+    #[error("unknown attribute '{}'", short(key))]
+    UnknownAttribute {
+        /// The key.
+        key: String,
+    },
     /// IN on a key that takes one value.
     #[error("'{key}' takes one value, IN is for 'query_type' only")]
     NotAList {
@@ -242,6 +248,9 @@ pub enum SqlErrorKind {
         /// The version.
         version: u64,
     },
+    /// A LIKE pattern whose last character is a backslash that escapes nothing.
+    #[error("the LIKE pattern must not end with the escape character \\")]
+    OpenEscape,
     /// A SELECT that cannot be answered.
     #[error(transparent)]
     Select(SelectError),
@@ -271,6 +280,7 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownProperty { .. }
             | SqlErrorKind::UnknownVariable { .. }
             | SqlErrorKind::UnknownClassifierKey { .. }
+            | SqlErrorKind::UnknownAttribute { .. }
             | SqlErrorKind::UnknownGroup { .. }
             | SqlErrorKind::UnknownClassifier { .. }
             | SqlErrorKind::UnknownQuery { .. }
@@ -282,6 +292,7 @@ impl SqlErrorKind {
             SqlErrorKind::InUse { .. } => "2BP01",
             SqlErrorKind::NotKept { .. } => "58030",
             SqlErrorKind::UnknownVersion { .. } => "42704",
+            SqlErrorKind::OpenEscape => "22025",
             SqlErrorKind::Select(error) => error.sqlstate(),
             SqlErrorKind::Unsupported { .. } => "0A000",
         }
@@ -303,6 +314,7 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownProperty { .. } => "unknown_property",
             SqlErrorKind::UnknownVariable { .. } => "unknown_variable",
             SqlErrorKind::UnknownClassifierKey { .. } => "unknown_classifier_key",
+            SqlErrorKind::UnknownAttribute { .. } => "unknown_attribute",
             SqlErrorKind::NotAList { .. } => "not_a_list",
             SqlErrorKind::BadValue { .. } => "bad_value",
             SqlErrorKind::BeyondMachine { .. } => "beyond_machine",
@@ -318,6 +330,7 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownWatch { .. } => "unknown_watch",
             SqlErrorKind::NotKept { .. } => "not_kept",
             SqlErrorKind::UnknownVersion { .. } => "unknown_version",
+            SqlErrorKind::OpenEscape => "open_escape",
             SqlErrorKind::Select(error) => error.code(),
             SqlErrorKind::Unsupported { .. } => "unsupported",
         }

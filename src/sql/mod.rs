@@ -33,7 +33,7 @@ pub mod like;
 pub mod operation;
 mod output;
 mod parser;
-mod picture;
+pub(crate) mod picture;
 mod render;
 mod scan;
 pub mod select;

@@ -118,6 +118,8 @@ pub enum NoticeKind {
     Clamped,
     /// What was set has no effect while something else is as it is.
     NoEffect,
+    /// Not all rows are shown.
+    Shortened,
     /// There was nothing to do: the group exists already, or does not exist.
     Skipped,
 }

@@ -3,18 +3,39 @@
 //! Pure. The picture has at most a dozen lines of bounded width, whatever the script looks like.
 
 use super::error::SqlError;
+use super::span::Span;
 
 /// Characters of a source line that are shown; a longer one is cut around the place.
 const WIDTH: usize = 100;
 
 /// The picture, without a line feed at its end.
 pub(super) fn render(error: &SqlError, script: &str) -> String {
-    let mut out = format!(
-        "error[{}]: {}\n",
-        error.sqlstate(),
-        one_line(&error.message())
-    );
-    let span = error.span;
+    let heading = format!("error[{}]: {}", error.sqlstate(), error.message());
+    let mut place = error.span.to_string();
+    if error.statement > 1 || error.applied > 0 {
+        place += &format!(
+            ", statement {} ({} applied)",
+            error.statement, error.applied
+        );
+    }
+    let suggestion = error.did_you_mean.as_ref();
+    let notes: Vec<String> = suggestion
+        .map(|word| format!("did you mean {word}?"))
+        .into_iter()
+        .chain(error.hint.clone())
+        .collect();
+    draw(&heading, error.span, &place, script, &notes)
+}
+
+/// A heading, the line of the script with carets under the span, and notes below.
+pub(crate) fn draw(
+    heading: &str,
+    span: Span,
+    place: &str,
+    script: &str,
+    notes: &[String],
+) -> String {
+    let mut out = format!("{}\n", one_line(heading));
     let source = span
         .line
         .checked_sub(1)
@@ -22,23 +43,15 @@ pub(super) fn render(error: &SqlError, script: &str) -> String {
     if let Some(source) = source {
         let number = span.line.to_string();
         let gutter = " ".repeat(number.len());
-        out += &format!("{gutter}--> line {}, column {}", span.line, span.column);
-        if error.statement > 1 || error.applied > 0 {
-            out += &format!(
-                ", statement {} ({} applied)",
-                error.statement, error.applied
-            );
-        }
         let (text, column, carets) = window(source, span.column, span.end - span.start);
         let indent = " ".repeat(column);
         let carets = "^".repeat(carets);
-        out += &format!("\n{gutter} |\n{number} | {text}\n{gutter} | {indent}{carets}\n");
+        out += &format!(
+            "{gutter}--> {place}\n{gutter} |\n{number} | {text}\n{gutter} | {indent}{carets}\n"
+        );
     }
-    if let Some(word) = &error.did_you_mean {
-        out += &format!("  = did you mean {word}?\n");
-    }
-    if let Some(hint) = &error.hint {
-        out += &format!("  = {}\n", one_line(hint));
+    for note in notes {
+        out += &format!("  = {}\n", one_line(note));
     }
     out.truncate(out.trim_end().len());
     out
@@ -84,7 +97,6 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::error::SqlErrorKind;
-    use super::super::span::Span;
     use super::*;
 
     fn error(line: usize, column: usize, length: usize) -> SqlError {

@@ -20,6 +20,7 @@ const VARIABLE: &str =
 const NAME: &str =
     "a name is a letter or _ followed by at most 63 letters, digits, _, $ or -, for example etl_1";
 
+mod explain;
 mod operation;
 mod part;
 mod statement;

@@ -23,15 +23,15 @@ use std::collections::HashMap;
 /// # Errors
 ///
 /// With its place: a column that does not exist, types that do not fit, aggregates where they may not be, a sum that
-/// does not fit into 64 bits.
+/// does not fit into 64 bits, a LIKE pattern that ends in its escape.
 pub fn answer(select: &Select, relation: &Relation) -> Result<Output, SqlError> {
     let plan = Plan::new(select, relation)?;
     let mut kept: Vec<&[Value]> = Vec::new();
     for row in &relation.rows {
-        let holds = plan
-            .filter
-            .as_ref()
-            .is_none_or(|filter| filter.holds(row) == Some(true));
+        let holds = match &plan.filter {
+            Some(filter) => filter.holds(row)? == Some(true),
+            None => true,
+        };
         if holds {
             kept.push(row);
         }
