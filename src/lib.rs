@@ -223,11 +223,11 @@ pub mod governor;
 #[cfg(feature = "tower")]
 pub mod tower;
 
-#[cfg(feature = "hyper")]
-pub mod hyper;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 
 #[doc(inline)]
 pub use admission::AdmissionError;
