@@ -847,7 +847,7 @@ fn memory_spill_timeouts_and_limits_are_told_with_their_numbers() {
         (
             &busy,
             "'io_weight'='5'",
-            "stored; this version does not enforce it",
+            "from the next operation on",
         ),
     ] {
         assert_eq!(told(now, with), expected, "{with}");
