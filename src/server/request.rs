@@ -110,6 +110,8 @@ impl Governed {
                 | Statement::ShowVariables(_)
                 | Statement::ShowHistory
                 | Statement::Select(_)
+                | Statement::ExplainClassify(_)
+                | Statement::ExplainChange(_)
                 | Statement::Operate(
                     Operation::ShowQueries
                         | Operation::ShowRunningQueries { .. }
@@ -213,6 +215,8 @@ mod tests {
             "SHOW VARIABLES",
             "SHOW CATALOG HISTORY",
             "SELECT * FROM groups",
+            "EXPLAIN CLASSIFY (user='bi')",
+            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT 1",
             "SET application_name = 'x'",
             "BEGIN",
