@@ -110,6 +110,8 @@ impl Governed {
                 | Statement::ShowVariables(_)
                 | Statement::ShowHistory
                 | Statement::Select(_)
+                | Statement::ExplainClassify(_)
+                | Statement::ExplainChange(_)
                 | Statement::Operate(
                     Operation::ShowQueries
                         | Operation::ShowRunningQueries { .. }
@@ -212,6 +214,8 @@ mod tests {
             "SHOW WATCHES",
             "SHOW VARIABLES",
             "SHOW CATALOG HISTORY",
+            "EXPLAIN CLASSIFY (user='a')",
+            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT * FROM groups",
             "SELECT 1",
             "SET application_name = 'x'",
