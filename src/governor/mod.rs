@@ -16,6 +16,7 @@ mod builder;
 mod error;
 mod execute;
 pub(crate) mod explain;
+mod follow;
 mod group;
 mod hooks;
 mod init;
@@ -33,6 +34,8 @@ mod throttle;
 pub(crate) mod variables;
 mod views;
 
+#[cfg(any(feature = "metrics", feature = "dashboard"))]
+pub(crate) use background::WeakGovernor;
 pub use build_task::Builder as TaskBuilder;
 pub use builder::{Builder, Host};
 pub use error::Error;
@@ -187,6 +190,7 @@ impl Governor {
         inner.core.belongs_to(Arc::downgrade(&owner));
         inner.govern(&inner.settings.lock());
         governor.in_background(throttle::beat);
+        governor.follow_store();
         governor
     }
 
