@@ -104,7 +104,7 @@
 //! | one query | cut, cooled down or moved to another group when it uses more CPU time, scanned rows, memory or elapsed time than its group allows, at the end of the poll that crossed the limit |
 //! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory). Reservations ([`memory::reserve`]) wait in order; above `spill_mem_limit_threshold` queries that registered ([`memory::on_pressure`]) are asked for memory back first |
 //! | blocking closures | [`task::spawn_blocking`] runs on the governor's own threads, which are shared by `io_weight` as they become free; `short_query` groups find some kept free. A closure that runs is not interrupted |
-//! | IO rate | `max_io_bytes_per_second` is accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | streams | wrapped in [`io::Metered`]: bytes on the account of query and group; all streams of a group together within its `max_io_bytes_per_second`. Several groups share an [`io::IoResource`] by `io_weight`. Other IO is not seen |
 //!
 //! # Memory
 //!
@@ -170,7 +170,11 @@
 //!   hyper and `tower`.
 //! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
-//!   one dependency. Nothing on the hot path.
+//!   one dependency, and a span per task as tokio-console reads it. One comparison per spawn while nobody wants spans.
+//! - `metrics` (off): `metrics::facade::publish`, once a second, to the recorder of the crate `metrics`.
+//! - `prometheus` (off): `metrics::prometheus::render`, one page with that of `metrics-exporter-prometheus`.
+//! - `dashboard` (off): `dashboard::router`, a page to look at, for axum. Pulls while somebody looks.
+//! - `pgwire` (off): `server`, a port for psql and every other client of PostgreSQL. Some sixty crates.
 //!
 //! # What is kept stable
 //!
@@ -212,6 +216,8 @@ pub mod mem;
 
 pub mod exec;
 
+pub mod io;
+
 pub mod query;
 
 pub mod metrics;
@@ -228,6 +234,16 @@ pub mod tower;
 pub mod cli;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "pgwire")]
+pub mod server;
+
+#[cfg(any(feature = "metrics", feature = "prometheus"))]
+mod publish;
+
+#[cfg(feature = "dashboard")]
+pub mod dashboard;
 
 #[doc(inline)]
 pub use admission::AdmissionError;
@@ -345,14 +361,23 @@ mod documents {
     mod memory {}
     #[doc = include_str!("../docs/guide/operating.md")]
     mod operating {}
+    #[cfg(feature = "prometheus")]
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
+    #[cfg(feature = "dashboard")]
+    #[doc = include_str!("../docs/guide/dashboard.md")]
+    mod dashboard {}
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../docs/guide/fleet.md")]
+    mod fleet {}
+    #[doc = include_str!("../docs/guide/coming-from.md")]
+    mod coming_from {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
-    #[doc = include_str!("../docs/guide/io.md")]
-    mod io {}
     #[doc = include_str!("../docs/guide/cli.md")]
     mod cli {}
+    #[doc = include_str!("../docs/guide/io.md")]
+    mod io {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]
     mod runaway_queries {}
 }

@@ -84,6 +84,15 @@ pub struct Usage {
     pub scan_rows: u64,
     /// Bytes that it reported as scanned; zero for a group.
     pub scan_bytes: u64,
+    /// Bytes read and written through [`fs`](crate::fs) and metered streams: the sum of the two below.
+    pub io_bytes: u64,
+    /// Bytes read.
+    pub io_read_bytes: u64,
+    /// Bytes written.
+    pub io_written_bytes: u64,
+    /// How long operations on metered streams waited for `max_io_bytes_per_second` and for shared capacities, all
+    /// together.
+    pub io_throttled: Duration,
     /// Time since it was admitted, on tokio's clock; zero for a group.
     pub elapsed: Duration,
     /// Its tasks that are alive; zero for a group.
@@ -183,6 +192,10 @@ impl Query {
             memory_peak: self.core.account.memory().peak(),
             scan_rows: account.scan_rows,
             scan_bytes: account.scan_bytes,
+            io_bytes: account.io.total(),
+            io_read_bytes: account.io.read,
+            io_written_bytes: account.io.written,
+            io_throttled: account.io_throttled.into(),
             tasks: account.tasks,
             elapsed: self.core.admitted.elapsed(),
         }

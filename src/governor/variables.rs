@@ -7,6 +7,7 @@ use crate::admission::{GovernorLimits, Order, ThrottleRules};
 use crate::settings::{Scheduler, Settings, VARIABLES, Variable};
 use crate::sql::ast::Assignment;
 use crate::sql::like::like;
+use crate::sql::suggest::closest;
 use crate::sql::{Notice, NoticeKind, Output, Spanned, SqlError, SqlErrorKind, Value};
 use crate::unit::{Bytes, Nanos};
 use crate::view::relation::Relation;
@@ -121,10 +122,17 @@ fn bad_value(variable: Variable, set: &Assignment, why: String) -> SqlError {
         value: set.value.value.clone(),
         why,
     };
-    SqlError::new(kind, set.value.span).with_hint(format!(
+    let hint = format!(
         "allowed is {}, as in SET GLOBAL {} = '{}'",
         spec.allowed, spec.name, spec.example
-    ))
+    );
+    let words = match variable {
+        Variable::QuerySchedulerName => &["round_robin", "fcfs", "MemoryThrottledFCFS"][..],
+        _ => &[],
+    };
+    SqlError::new(kind, set.value.span)
+        .with_hint(hint)
+        .with_suggestion(closest(&set.value, words.iter().copied()))
 }
 
 /// What to say of a variable that changes nothing while another one is as it is.

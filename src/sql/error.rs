@@ -242,6 +242,18 @@ pub enum SqlErrorKind {
         /// What the store says.
         what: String,
     },
+    /// Somebody else changed what is kept where the catalog is stored; the change was not made.
+    #[error("{place} was changed by somebody else since it was read")]
+    ChangedElsewhere {
+        /// Where the catalog is kept.
+        place: String,
+    },
+    /// The answer of where the catalog is stored was lost: the change was made, or was not.
+    #[error("nobody knows whether the change was kept: {what}")]
+    PerhapsKept {
+        /// What the store says.
+        what: String,
+    },
     /// ROLLBACK to a version that is not kept.
     #[error("version {version} of the catalog is not kept")]
     UnknownVersion {
@@ -291,6 +303,8 @@ impl SqlErrorKind {
             SqlErrorKind::GroupExists { .. } | SqlErrorKind::IdenticalClassifier { .. } => "42710",
             SqlErrorKind::InUse { .. } => "2BP01",
             SqlErrorKind::NotKept { .. } => "58030",
+            SqlErrorKind::ChangedElsewhere { .. } => "40001",
+            SqlErrorKind::PerhapsKept { .. } => "08007",
             SqlErrorKind::UnknownVersion { .. } => "42704",
             SqlErrorKind::OpenEscape => "22025",
             SqlErrorKind::Select(error) => error.sqlstate(),
@@ -329,6 +343,8 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownQuery { .. } => "unknown_query",
             SqlErrorKind::UnknownWatch { .. } => "unknown_watch",
             SqlErrorKind::NotKept { .. } => "not_kept",
+            SqlErrorKind::ChangedElsewhere { .. } => "changed_elsewhere",
+            SqlErrorKind::PerhapsKept { .. } => "perhaps_kept",
             SqlErrorKind::UnknownVersion { .. } => "unknown_version",
             SqlErrorKind::OpenEscape => "open_escape",
             SqlErrorKind::Select(error) => error.code(),
