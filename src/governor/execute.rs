@@ -125,6 +125,7 @@ impl Governor {
         let next = Routing::new(
             snapshot,
             &inner.core,
+            &inner.station,
             &inner.gate,
             &inner.breaker,
             Some(&last),
@@ -137,6 +138,7 @@ impl Governor {
             inner.routing.store(Arc::new(next));
             for entry in &dropped {
                 inner.gate.remove(entry.id);
+                entry.group.reserve_no_threads();
             }
             gone.extend(dropped);
         }

@@ -8,7 +8,7 @@ use super::names::{self, Metric};
 use super::series::{Page, Sample, Seconds, SignedSeconds, Sink, Value};
 use super::snapshot::{GroupRow, Queries, Snapshot};
 use crate::admission::waits::WAIT_BOUNDS;
-use crate::exec::stats::{TIME_BOUNDS, TimeHistogram};
+use crate::exec::stats::{PoolUsage, TIME_BOUNDS, TimeHistogram};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -42,6 +42,10 @@ pub(crate) fn walk(snapshot: &Snapshot, sink: &mut dyn Sink) {
         .line(&[], snapshot.spares.serving);
     page.family(&names::SPARES_STARTED)
         .line(&[], snapshot.spares.started);
+    let mut family = page.family(&names::BLOCKING_THREADS);
+    let PoolUsage { threads, busy } = snapshot.blocking_pool;
+    family.line(&["busy"], busy);
+    family.line(&["idle"], threads.saturating_sub(busy));
     page.family(&names::OVERRUNS)
         .line(&[], snapshot.spares.late_polls);
     page.family(&names::UNMANAGED_CPU)
@@ -96,7 +100,16 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
         Seconds(row.usage.throttled)
     });
     each(page, &names::GROUP_RESERVED, rows, |row| row.usage.reserved);
+    blocking(page, rows);
     group_memory(page, rows);
+    let mut family = page.family(&names::GROUP_IO_BYTES);
+    for (name, row) in rows {
+        family.line(&[name, "read"], row.usage.io.read);
+        family.line(&[name, "write"], row.usage.io.written);
+    }
+    each(page, &names::GROUP_IO_THROTTLED, rows, |row| {
+        Seconds(row.usage.io_throttled)
+    });
     let mut family = page.family(&names::GROUP_QUERIES);
     for (name, row) in rows {
         family.line(&[name, "running"], row.queries_running);
@@ -206,6 +219,18 @@ fn workers(page: &mut Page, snapshot: &Snapshot) {
     let mut family = page.family(&names::POLLS);
     family.line(&["fast"], all().map(|one| one.polls_fast).sum::<u64>());
     family.line(&["fair"], all().map(|one| one.polls_fair).sum::<u64>());
+}
+
+fn blocking(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
+    let mut family = page.family(&names::GROUP_IO_TIME);
+    for (name, row) in rows {
+        family.line(&[name, "blocking"], Seconds(row.usage.io_blocking));
+    }
+    let mut family = page.family(&names::GROUP_BLOCKING);
+    for (name, row) in rows {
+        family.line(&[name, "running"], row.usage.blocking_running);
+        family.line(&[name, "queued"], row.usage.blocking_queued);
+    }
 }
 
 fn each<V: Into<Value>>(

@@ -68,6 +68,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     place: AtomicU64,
     /// Whether it belongs to a query: known here to spare the way to the account on every poll.
     in_query: bool,
+    /// Whether it is a closure of the blocking pool, and `place` its number there.
+    closure: bool,
     /// Its own CPU time; only kept for tasks without a query.
     cpu: AtomicU64,
     /// The span's, for events about its wakers.
@@ -117,7 +119,10 @@ impl<S: ?Sized> Cell<S> {
     pub(in crate::exec) fn abort(&self) {
         let _ours = mem::enter_process();
         self.flags.abort(&self.account.waiting);
-        if !self.is_finished() {
+        if self.closure {
+            let number = self.place.load(Relaxed);
+            self.account.core().pool().end(&self.account, number);
+        } else if !self.is_finished() {
             let place = Place::unpack(self.place.load(Relaxed));
             let stream = self.account.stream().0;
             self.group().hurry(stream, place, |task| self.is(task));
@@ -236,6 +241,25 @@ impl<T> Outcome<T> {
     }
 }
 
+/// What a cell is of.
+#[derive(Clone, Copy)]
+pub(in crate::exec) enum Kind {
+    /// A future.
+    Task,
+    /// A closure of the blocking pool.
+    Closure,
+}
+
+impl Kind {
+    /// By what tokio's tools know it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Task => "task",
+            Kind::Closure => "blocking",
+        }
+    }
+}
+
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
     waker: Option<Waker>,
@@ -247,14 +271,14 @@ impl<T> Cell<Outcome<T>> {
     pub(in crate::exec) fn new(
         account: Arc<Account>,
         origin: Origin,
-        kind: &'static str,
+        kind: Kind,
     ) -> (Arc<Cell<Outcome<T>>>, Span) {
         let (id, query) = (Id::next(), account.query());
         let span = if Span::is_wanted() {
             // A subscriber's memory is nobody's.
             let _ours = mem::enter_process();
             Span::begin(Shape {
-                kind,
+                kind: kind.name(),
                 id: id.number(),
                 name: origin.name.as_deref(),
                 group: account.group().name(),
@@ -267,6 +291,7 @@ impl<T> Cell<Outcome<T>> {
         let cell = Cell {
             id,
             in_query: query.is_some(),
+            closure: matches!(kind, Kind::Closure),
             seen_as: span.id(),
             account,
             origin,

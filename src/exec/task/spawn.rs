@@ -2,7 +2,7 @@
 //!
 //! Mechanism; any thread. Nothing here polls or drops a future, but for a spawn that is refused.
 
-use super::cell::{Cell, Meta, Outcome, contain};
+use super::cell::{Cell, Kind, Meta, Outcome, contain};
 use super::harness::Harness;
 use super::{Lease, Origin, Runnable};
 use crate::exec::account::Account;
@@ -85,7 +85,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let (cell, span) = Cell::<Outcome<F::Output>>::new(account.clone(), origin, "task");
+    let (cell, span) = Cell::<Outcome<F::Output>>::new(account.clone(), origin, Kind::Task);
     let home = &account.home;
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
