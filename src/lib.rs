@@ -206,6 +206,8 @@ pub mod mem;
 
 pub mod exec;
 
+pub mod io;
+
 pub mod query;
 
 pub mod metrics;
@@ -230,6 +232,8 @@ pub use exec::set::JoinSet;
 pub use exec::stats::LongPoll;
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
+#[doc(inline)]
+pub use io::fs;
 #[doc(inline)]
 pub use query::{KillReason, Query, Runaway, Usage, record_scan_bytes, record_scan_rows};
 #[doc(inline)]
