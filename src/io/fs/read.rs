@@ -60,6 +60,8 @@ struct Reading<T> {
     path: PathBuf,
     /// None before the first slice.
     file: Option<File>,
+    /// How long the file said that it is.
+    length: usize,
     bytes: Vec<u8>,
     finish: fn(Vec<u8>) -> io::Result<T>,
 }
@@ -85,6 +87,7 @@ impl<T> Reading<T> {
         Reading {
             path,
             file: None,
+            length: 0,
             bytes: Vec::new(),
             finish,
         }
@@ -97,19 +100,20 @@ impl<T> Reading<T> {
             None => {
                 let file = File::open(&self.path)?;
                 let length = file.metadata().map_or(0, |it| it.len());
-                make_room(
-                    &mut self.bytes,
-                    usize::try_from(length).unwrap_or(usize::MAX),
-                )?;
+                self.length = usize::try_from(length).unwrap_or(usize::MAX);
+                make_room(&mut self.bytes, self.length)?;
                 self.file.insert(file)
             }
         };
         let mut left = SLICE;
         loop {
-            // At the length that the file said the end is looked for without making room.
-            if self.bytes.len() == self.bytes.capacity() {
+            // At the length that the file said the end is looked for, in the same slice and without making room.
+            let is_due = self.bytes.len() == self.length;
+            if is_due || left > 0 && self.bytes.len() == self.bytes.capacity() {
                 let mut more = [0; 32];
-                let many = retried(|| (&mut &*file).read(&mut more))?;
+                let room = more.len().min(left.max(1));
+                let more = more.get_mut(..room).unwrap_or_default();
+                let many = retried(|| (&mut &*file).read(more))?;
                 if many == 0 {
                     return Ok(true);
                 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 const ASKED: u8 = 0;
 /// The program was told.
 const ACCEPTED: u8 = 1;
-/// The closure is gone, or is being run.
+/// The closure was dropped before that.
 const GONE: u8 = 2;
 
 /// The closure's side.

@@ -21,17 +21,13 @@ use std::task::{Context, Poll, ready};
 
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    stage: Stage,
+    /// What is under way.
+    operation: Option<JoinHandle<(Done, Buffer)>>,
+    pub(super) buffer: Buffer,
     /// What a write failed with, until it was told.
     pub(super) write_error: Option<ErrorKind>,
     /// Where the last seek went.
     pub(super) position: u64,
-}
-
-#[derive(Debug)]
-enum Stage {
-    AtRest(Buffer),
-    Busy(JoinHandle<(Done, Buffer)>),
 }
 
 /// An operation that has ended.
@@ -42,27 +38,21 @@ pub(super) enum Done {
     Seek(io::Result<u64>),
 }
 
-impl Default for Stage {
-    fn default() -> Stage {
-        Stage::AtRest(Buffer::default())
-    }
-}
-
 impl Cursor {
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Busy(_))
+        self.operation.is_some()
     }
 
     /// Waits for the operation that is under way; none, if there is none. Afterwards the file is at rest.
     pub(super) fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Done>>> {
-        let Stage::Busy(operation) = &mut self.stage else {
+        let Some(operation) = &mut self.operation else {
             return Poll::Ready(Ok(None));
         };
         let ended = ready!(Pin::new(operation).poll(cx));
+        self.operation = None;
         // One that was lost took the buffer with it.
-        self.stage = Stage::default();
         let (done, buffer) = ended?;
-        self.stage = Stage::AtRest(buffer);
+        self.buffer = buffer;
         Poll::Ready(Ok(Some(done)))
     }
 
@@ -92,20 +82,9 @@ impl Cursor {
         }
     }
 
-    /// The buffer of a file at rest; an empty one, and what is under way is forgotten, if it is not.
-    pub(super) fn buffer(&mut self) -> &mut Buffer {
-        if self.is_busy() {
-            self.stage = Stage::default();
-        }
-        match &mut self.stage {
-            Stage::AtRest(buffer) => buffer,
-            Stage::Busy(_) => unreachable!("it is at rest since the lines above"),
-        }
-    }
-
     /// How the kernel's position gets back to the program's. What was read ahead is forgotten.
     fn step_back(&mut self) -> Option<i64> {
-        match self.buffer().discard() {
+        match self.buffer.discard() {
             0 => None,
             ahead => i64::try_from(ahead).ok().map(|ahead| -ahead),
         }
@@ -113,9 +92,9 @@ impl Cursor {
 
     /// Begins to read up to `most` bytes.
     pub(super) fn start_read(&mut self, std: &Arc<StdFile>, most: usize) {
-        let mut buffer = std::mem::take(self.buffer());
+        let mut buffer = std::mem::take(&mut self.buffer);
         let std = std.clone();
-        self.stage = Stage::Busy(submit(move || {
+        self.operation = Some(submit(move || {
             let read = buffer.read_from(&mut &*std, most);
             record_io(
                 Direction::Read,
@@ -133,10 +112,10 @@ impl Cursor {
         most: usize,
     ) -> io::Result<usize> {
         let back = self.step_back();
-        let mut buffer = std::mem::take(self.buffer());
+        let mut buffer = std::mem::take(&mut self.buffer);
         let many = buffer.take(bytes, most);
         let accepted = Accepted::new(std.clone(), back, buffer);
-        self.stage = Stage::Busy(accepted::submit(accepted)?);
+        self.operation = Some(accepted::submit(accepted)?);
         Ok(many)
     }
 
@@ -177,9 +156,9 @@ impl Cursor {
     where
         F: FnOnce(&StdFile) -> io::Result<u64> + Send + 'static,
     {
-        let buffer = std::mem::take(self.buffer());
+        let buffer = std::mem::take(&mut self.buffer);
         let std = std.clone();
-        self.stage = Stage::Busy(submit(move || (Done::Seek(seek(&std)), buffer)));
+        self.operation = Some(submit(move || (Done::Seek(seek(&std)), buffer)));
     }
 }
 

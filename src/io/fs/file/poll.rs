@@ -28,9 +28,8 @@ impl AsyncRead for File {
                 }
             };
             let has_read = read.transpose()?.is_some();
-            let buffer = cursor.buffer();
-            if has_read || !buffer.is_empty() || most == 0 {
-                buffer.give(to);
+            if has_read || !cursor.buffer.is_empty() || most == 0 {
+                cursor.buffer.give(to);
                 return Poll::Ready(Ok(()));
             }
             cursor.start_read(&file.std, most);
