@@ -196,13 +196,9 @@ impl History {
         })
         .await;
         eventually("what was charged is what the workers were busy", || {
-            let busy: u64 = self
-                .governor
-                .metrics()
-                .workers
-                .iter()
-                .map(|w| w.busy.0)
-                .sum();
+            let metrics = self.governor.metrics();
+            let workers = metrics.workers.iter().chain([&metrics.spares.work]);
+            let busy: u64 = workers.map(|worker| worker.busy.0).sum();
             let stats = self.groups.values().map(GroupHandle::stats);
             busy == stats.map(|s| s.cpu_poll.0 + s.cpu_drop.0).sum::<u64>()
         })

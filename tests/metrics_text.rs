@@ -131,6 +131,12 @@ fn small() -> Snapshot {
             serving: 1,
             started: 5,
             late_polls: 9,
+            work: WorkerUsage {
+                busy: Nanos::from_secs(2),
+                parks: 5,
+                polls_fast: 0,
+                polls_fair: 6,
+            },
         },
         unclassified: 3,
         queries: Queries {

@@ -136,6 +136,20 @@ pub struct SpareUsage {
     pub started: u64,
     /// Polls that were found to be long while they went on.
     pub late_polls: u64,
+    /// The counters of all of them together, of those that have left too.
+    pub work: WorkerUsage,
+}
+
+impl WorkerUsage {
+    /// The counters of both.
+    pub(super) fn plus(self, other: WorkerUsage) -> WorkerUsage {
+        WorkerUsage {
+            busy: self.busy.plus(other.busy),
+            parks: self.parks + other.parks,
+            polls_fast: self.polls_fast + other.polls_fast,
+            polls_fair: self.polls_fair + other.polls_fair,
+        }
+    }
 }
 
 /// A long poll that others had to wait for.

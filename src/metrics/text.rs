@@ -186,32 +186,25 @@ fn queries(page: &mut Page, queries: &Queries) {
         .line(&[], queries.collections);
 }
 
+/// The label of those that stand in for workers, all together: their number has no small bound.
+const SPARES: &str = "spares";
+
 fn workers(page: &mut Page, snapshot: &Snapshot) {
     let mut family = page.family(&names::WORKER_BUSY);
     for (number, worker) in snapshot.workers.iter().enumerate() {
         family.line(&[&number.to_string()], Seconds(worker.busy));
     }
+    let spares = &snapshot.spares.work;
+    family.line(&[SPARES], Seconds(spares.busy));
     let mut family = page.family(&names::WORKER_PARKS);
     for (number, worker) in snapshot.workers.iter().enumerate() {
         family.line(&[&number.to_string()], worker.parks);
     }
+    family.line(&[SPARES], spares.parks);
+    let all = || snapshot.workers.iter().chain([spares]);
     let mut family = page.family(&names::POLLS);
-    family.line(
-        &["fast"],
-        snapshot
-            .workers
-            .iter()
-            .map(|worker| worker.polls_fast)
-            .sum::<u64>(),
-    );
-    family.line(
-        &["fair"],
-        snapshot
-            .workers
-            .iter()
-            .map(|worker| worker.polls_fair)
-            .sum::<u64>(),
-    );
+    family.line(&["fast"], all().map(|one| one.polls_fast).sum::<u64>());
+    family.line(&["fair"], all().map(|one| one.polls_fair).sum::<u64>());
 }
 
 fn each<V: Display>(

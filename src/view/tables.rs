@@ -100,11 +100,11 @@ pub fn catalog_history(changes: &[Change]) -> Relation {
     }
 }
 
-/// `workers`: one row per worker.
+/// `workers`: one row per worker, and one without a number for those that stand in.
 pub fn workers(snapshot: &Snapshot) -> Relation {
-    let row = |(at, worker): (usize, &WorkerUsage)| {
+    let row = |at: Value, worker: &WorkerUsage| {
         vec![
-            (at as u64).into(),
+            at,
             worker.busy.as_secs_f64().into(),
             worker.parks.into(),
             worker.polls_fast.into(),
@@ -120,7 +120,11 @@ pub fn workers(snapshot: &Snapshot) -> Relation {
             ("polls_fast", Type::Int),
             ("polls_fair", Type::Int),
         ]),
-        rows: snapshot.workers.iter().enumerate().map(row).collect(),
+        rows: (0_u64..)
+            .zip(&snapshot.workers)
+            .map(|(at, worker)| row(at.into(), worker))
+            .chain([row(Value::Null, &snapshot.spares.work)])
+            .collect(),
     }
 }
 

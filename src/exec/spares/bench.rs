@@ -41,6 +41,11 @@ impl Bench {
         self.seats.iter().take(top).filter_map(OnceLock::get)
     }
 
+    /// Every seat that ever was taken.
+    pub(super) fn ever(&self) -> impl Iterator<Item = &Arc<CachePadded<Seat>>> {
+        self.seats.iter().map_while(OnceLock::get)
+    }
+
     pub(in crate::exec) fn len(&self) -> usize {
         self.top.load(SeqCst)
     }

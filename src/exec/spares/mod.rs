@@ -13,7 +13,7 @@ pub(super) use bench::Bench;
 pub(super) use places::{Absence, Caps, Role};
 
 use super::core::Core;
-use super::stats::SpareUsage;
+use super::stats::{SpareUsage, WorkerUsage};
 use super::worker::Worker;
 use crossbeam_deque::Worker as Ring;
 use places::Places;
@@ -70,6 +70,11 @@ impl Core {
             serving: self.spares.places.serving() as u64,
             started: self.spares.started.load(Relaxed),
             late_polls: self.spares.lates.load(Relaxed),
+            work: self
+                .spares
+                .bench
+                .ever()
+                .fold(WorkerUsage::default(), |sum, seat| sum.plus(seat.usage())),
         }
     }
 
