@@ -103,7 +103,8 @@
 //! | one poll | not interrupted, as in tokio; one longer than 5 ms is charged while it goes on, put down with the place where its task was spawned, and spare threads serve the other groups meanwhile |
 //! | one query | cut, cooled down or moved to another group when it uses more CPU time, scanned rows, memory or elapsed time than its group allows, at the end of the poll that crossed the limit |
 //! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory). Reservations ([`memory::reserve`]) wait in order; above `spill_mem_limit_threshold` queries that registered ([`memory::on_pressure`]) are asked for memory back first |
-//! | IO | `io_weight` and `max_io_bytes_per_second` are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | blocking closures | [`task::spawn_blocking`] runs on the governor's own threads, which are shared by `io_weight` as they become free; `short_query` groups find some kept free. A closure that runs is not interrupted |
+//! | IO rate | `max_io_bytes_per_second` is accepted, stored and shown, and every answer says `not enforced by this version` |
 //!
 //! # Memory
 //!
@@ -336,6 +337,8 @@ mod documents {
     mod metrics {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
+    #[doc = include_str!("../docs/guide/io.md")]
+    mod io {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]
     mod runaway_queries {}
 }

@@ -43,7 +43,7 @@ fn these_properties_are_stored_but_not_enforced_yet() {
         .filter(|p| !p.enforced)
         .map(|p| p.name)
         .collect();
-    assert_eq!(not_yet, ["io_weight", "max_io_bytes_per_second",]);
+    assert_eq!(not_yet, ["max_io_bytes_per_second"]);
 }
 
 #[test]

@@ -30,6 +30,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/operating.md",
     "docs/guide/metrics.md",
     "docs/guide/long-polls.md",
+    "docs/guide/io.md",
     "docs/guide/runaway-queries.md",
 ];
 

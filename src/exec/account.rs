@@ -212,6 +212,7 @@ impl Account {
                 group.hurry_query(query);
             }
         }
+        self.core().pool().end_all_of(self);
         first
     }
 

@@ -18,6 +18,7 @@ use crate::mem::OwnerHandle;
 use crate::mem::desk::Desk;
 use crate::sched::fair::{Fair, Slot};
 use crate::sched::feedback::{Feedback, Place, Stream};
+use crate::sched::pool::Share;
 use crate::sched::{self, Limits};
 use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId, Weight};
@@ -33,6 +34,8 @@ pub struct Group {
     pub(super) uid: u64,
     pub(super) core: Arc<Core>,
     pub(super) slot: Slot,
+    /// Its place in the blocking pool.
+    pub(super) io: Slot,
     /// Whose the memory of its tasks is.
     memory: Arc<OwnerHandle>,
     /// Where its queries reserve memory.
@@ -66,6 +69,7 @@ impl Group {
             memory,
             frozen: Verdict::new(),
             slot: core.add_group(this.clone(), weight),
+            io: core.pool().add_group(weight),
             incoming: CachePadded::default(),
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
             fruitless_looks: AtomicU8::new(0),
@@ -114,12 +118,18 @@ impl Group {
         self.core.set_limits(self, limits);
     }
 
+    /// Changes what it may have of the blocking pool, in place and at once.
+    pub fn set_io_share(&self, share: Share) {
+        self.core.pool().set_share(self.io, share);
+    }
+
     /// What it has used, and what its tasks do now.
     pub fn usage(&self) -> GroupUsage {
         let now = self.core.look_at(self);
         let counted = self.counters.read();
         let ready = now.tasks_running + now.tasks_queued;
         let live = self.counters.live();
+        let (io_blocking, blocking_queued, blocking_running) = self.core.pool().look_at(self.io);
         let live = live.saturating_add_signed(self.core.moved_tasks(self.uid));
         GroupUsage {
             tasks_running: now.tasks_running,
@@ -130,6 +140,9 @@ impl Group {
             lag_ns: now.lag_ns,
             share: now.share,
             entitled: now.entitled,
+            io_blocking,
+            blocking_queued: blocking_queued as u64,
+            blocking_running: blocking_running as u64,
             ..counted
         }
     }
@@ -299,6 +312,7 @@ pub(super) fn enqueue(queue: &mut Feedback<Runnable>, task: Runnable, end: End) 
 impl Drop for Group {
     fn drop(&mut self) {
         self.core.bury(self.slot);
+        self.core.pool().bury(self.io);
     }
 }
 

@@ -75,6 +75,12 @@ pub struct GroupUsage {
     pub cpu_blocking: Nanos,
     /// Blocking closures that run or wait for a thread.
     pub blocking: u64,
+    /// Of these, those that wait for a thread of the blocking pool.
+    pub blocking_queued: u64,
+    /// Of these, those that have a thread.
+    pub blocking_running: u64,
+    /// How long its blocking closures have had threads, computing or waiting, those that run now included.
+    pub io_blocking: Nanos,
     /// Bytes that passed through metered files and streams.
     pub io: IoBytes,
     /// Polls.
@@ -150,6 +156,15 @@ impl WorkerUsage {
             polls_fair: self.polls_fair + other.polls_fair,
         }
     }
+}
+
+/// The threads of the blocking pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// How many there are.
+    pub threads: u64,
+    /// How many run a closure.
+    pub busy: u64,
 }
 
 /// A long poll that others had to wait for.

@@ -8,6 +8,7 @@
 
 mod admit;
 mod background;
+mod blocking;
 mod breaker;
 mod build_task;
 mod builder;

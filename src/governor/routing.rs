@@ -4,6 +4,7 @@
 //! a whole; an [`Entry`] lives as long as its group and is changed in place, so that an ALTER keeps vruntime,
 //! counters and running queries.
 
+use super::blocking;
 use super::breaker::{Breaker, Fuse};
 use crate::admission::{Gate, GroupLimits};
 use crate::catalog::{GroupSpec, GroupType, Snapshot};
@@ -42,6 +43,7 @@ impl Entry {
     fn new(spec: &GroupSpec, version: u64, core: &Arc<Core>, breaker: &Arc<Breaker>) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
         group.set_limits(limits(spec));
+        group.set_io_share(blocking::share(spec, &group));
         let entry = Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
@@ -127,6 +129,9 @@ impl Routing {
             Some(entry) => {
                 entry.fuse.set(spec, version);
                 entry.fuse.cooled.set_limits(&entry.group, limits(spec));
+                entry
+                    .group
+                    .set_io_share(blocking::share(spec, &entry.group));
                 entry.limit_memory(spec);
                 gate.set_limits(spec.id, admission(spec));
                 entry.clone()

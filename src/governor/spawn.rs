@@ -52,20 +52,28 @@ where
     }
 }
 
-/// Runs a closure that may block, as `tokio::task::spawn_blocking`, on the blocking pool of the runtime under the
-/// governor: in the group and query that [`spawn`] would choose.
+/// Runs a closure that may block, as `tokio::task::spawn_blocking`, on the governor's blocking pool: in the group and
+/// query that [`spawn`] would choose.
 ///
-/// The CPU time of its thread is charged to them; there are no shares in the pool, whose size is the runtime's
-/// `max_blocking_threads`. Inside the closure [`spawn`] and `task::current` work as in a task. An abort or a kill
-/// ends it only before it begins.
+/// A thread that is free runs the closure that has waited longest of the group that had the least of the threads' time
+/// for its `io_weight`. The CPU time of the thread is charged to group and query. Inside the closure [`spawn`] and
+/// `task::current` work as in a task. An abort or a kill ends it only before it begins, but then at once.
+///
+/// It is not taken if too many closures of its group wait
+/// ([`Builder::max_queued_blocking`](crate::Builder::max_queued_blocking)): the handle yields
+/// [`KillReason::BlockingQueueFull`](crate::KillReason::BlockingQueueFull). See [`Builder::max_blocking_threads`] for how
+/// many run at once.
+///
+/// [`Builder::max_blocking_threads`]: crate::Builder::max_blocking_threads
 ///
 /// # Panics
 ///
-/// As [`spawn`]; and if the pool can start no thread, as tokio does.
+/// As [`spawn`].
 ///
 /// # Metrics
 ///
-/// `quotient_group_cpu_seconds_total` of the kind `blocking`.
+/// `quotient_group_io_seconds_total` and `quotient_group_cpu_seconds_total` of the kind `blocking`,
+/// `quotient_group_blocking_closures`.
 #[track_caller]
 pub fn spawn_blocking<F, R>(closure: F) -> JoinHandle<R>
 where
@@ -132,10 +140,6 @@ impl Governor {
 
 impl Query {
     /// Runs a closure that may block in this query; see [`task::spawn_blocking`](crate::task::spawn_blocking).
-    ///
-    /// # Panics
-    ///
-    /// If the runtime's pool can start no thread, as tokio does.
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, closure: F) -> JoinHandle<R>
     where

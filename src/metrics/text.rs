@@ -7,7 +7,7 @@ use super::memory::{GroupMemory, ProcessMemory};
 use super::names::{self, Metric};
 use super::snapshot::{GroupRow, Queries, Snapshot};
 use crate::admission::waits::WAIT_BOUNDS;
-use crate::exec::stats::{TIME_BOUNDS, TimeHistogram};
+use crate::exec::stats::{PoolUsage, TIME_BOUNDS, TimeHistogram};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -35,6 +35,10 @@ pub fn render(snapshot: &Snapshot) -> String {
         .line(&[], snapshot.spares.serving);
     page.family(&names::SPARES_STARTED)
         .line(&[], snapshot.spares.started);
+    let mut family = page.family(&names::BLOCKING_THREADS);
+    let PoolUsage { threads, busy } = snapshot.blocking_pool;
+    family.line(&["busy"], busy);
+    family.line(&["idle"], threads.saturating_sub(busy));
     page.family(&names::OVERRUNS)
         .line(&[], snapshot.spares.late_polls);
     page.family(&names::UNMANAGED_CPU)
@@ -90,6 +94,7 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
         Seconds(row.usage.throttled)
     });
     each(page, &names::GROUP_RESERVED, rows, |row| row.usage.reserved);
+    blocking(page, rows);
     group_memory(page, rows);
     let mut family = page.family(&names::GROUP_IO_BYTES);
     for (name, row) in rows {
@@ -205,6 +210,18 @@ fn workers(page: &mut Page, snapshot: &Snapshot) {
     let mut family = page.family(&names::POLLS);
     family.line(&["fast"], all().map(|one| one.polls_fast).sum::<u64>());
     family.line(&["fair"], all().map(|one| one.polls_fair).sum::<u64>());
+}
+
+fn blocking(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
+    let mut family = page.family(&names::GROUP_IO_TIME);
+    for (name, row) in rows {
+        family.line(&[name, "blocking"], Seconds(row.usage.io_blocking));
+    }
+    let mut family = page.family(&names::GROUP_BLOCKING);
+    for (name, row) in rows {
+        family.line(&[name, "running"], row.usage.blocking_running);
+        family.line(&[name, "queued"], row.usage.blocking_queued);
+    }
 }
 
 fn each<V: Display>(

@@ -215,7 +215,8 @@ pub static PROPERTIES: [Property; 19] = [
         default: None,
         absent: "cpu_core_limit",
         example: "4",
-        doc: "share of IO time",
+        enforced: true,
+        doc: "share of the blocking pool's threads among groups whose closures wait for one",
         ..PLAIN
     },
     Property {

@@ -67,6 +67,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     place: AtomicU64,
     /// Whether it belongs to a query: known here to spare the way to the account on every poll.
     in_query: bool,
+    /// Whether it is a closure of the blocking pool, and `place` its number there.
+    closure: bool,
     /// Its own CPU time; only kept for tasks without a query.
     cpu: AtomicU64,
     slot: S,
@@ -108,7 +110,10 @@ impl<S: ?Sized> Cell<S> {
     pub(in crate::exec) fn abort(&self) {
         let _ours = mem::enter_process();
         self.flags.abort(&self.account.waiting);
-        if !self.is_finished() {
+        if self.closure {
+            let number = self.place.load(Relaxed);
+            self.account.core().pool().end(&self.account, number);
+        } else if !self.is_finished() {
             let place = Place::unpack(self.place.load(Relaxed));
             let stream = self.account.stream().0;
             self.group().hurry(stream, place, |task| self.is(task));
@@ -215,6 +220,7 @@ impl<T> Cell<Outcome<T>> {
         Cell {
             id: Id::next(),
             in_query: account.query().is_some(),
+            closure: false,
             account,
             origin,
             flags: Flags::new(),
@@ -226,6 +232,14 @@ impl<T> Cell<Outcome<T>> {
                 waker: None,
                 taken: false,
             })),
+        }
+    }
+
+    /// The cell of a closure of the blocking pool.
+    pub(in crate::exec) fn of_closure(account: Arc<Account>, origin: Origin) -> Cell<Outcome<T>> {
+        Cell {
+            closure: true,
+            ..Cell::new(account, origin)
         }
     }
 
