@@ -8,7 +8,7 @@ mod live;
 mod room;
 mod support;
 
-use live::{eventually, governor, multi_thread, named, watched};
+use live::{Build, eventually, governor, multi_thread, named, watched};
 use quotient::alloc::GroupAlloc;
 use quotient::fs::{self, File};
 use quotient::{Governor, Query};
@@ -31,13 +31,9 @@ const MIB: usize = 1 << 20;
 
 /// A pool of one thread, on which one closure waits for another.
 fn one_thread() -> (Runtime, Governor) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    let governor = governor(&runtime, 2, SQL);
+    let runtime = multi_thread(2);
+    let builder = Governor::builder().workers(2).init_sql(SQL);
+    let governor = runtime.build(builder.max_blocking_threads(1));
     (runtime, governor)
 }
 
