@@ -40,6 +40,16 @@ pub enum Kind {
     LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
+    /// A listener could not accept a connection.
+    Accept,
+    /// Where the catalog is kept cannot be reached; the last one goes on to count.
+    CatalogAway,
+    /// It can be reached again.
+    CatalogBack,
+    /// What is kept cannot be taken over; the last one goes on to count.
+    CatalogRefused,
+    /// Somebody was not let in at the administration port.
+    AdminPort,
 }
 
 impl fmt::Display for Kind {
@@ -54,6 +64,11 @@ impl fmt::Display for Kind {
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
+            Kind::Accept => "accept",
+            Kind::CatalogAway => "catalog_away",
+            Kind::CatalogBack => "catalog_back",
+            Kind::CatalogRefused => "catalog_refused",
+            Kind::AdminPort => "admin_port",
         })
     }
 }
@@ -83,10 +98,36 @@ pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
     tell(Kind::LongPoll, group, query, what);
 }
 
+/// Somebody was not let in at the administration port: `what` in one line.
+pub fn admin_port(what: &dyn fmt::Display) {
+    tell(Kind::AdminPort, "", None, what);
+}
+
 /// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.
 pub fn worker_lost(worker: usize) {
     let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
     tell(Kind::WorkerLost, "", None, &what);
+}
+
+/// A listener could not accept a connection; it goes on.
+pub fn accept_failed(error: &dyn fmt::Display) {
+    let what = format_args!("a connection could not be accepted: {error}");
+    tell(Kind::Accept, "", None, &what);
+}
+
+/// Where the catalog is kept cannot be reached: `why` says where that is.
+pub fn catalog_away(why: &dyn fmt::Display) {
+    tell(Kind::CatalogAway, "", None, why);
+}
+
+/// Where the catalog is kept can be reached again.
+pub fn catalog_back(place: &dyn fmt::Display) {
+    tell(Kind::CatalogBack, "", None, place);
+}
+
+/// What is kept is not taken over, because of `why`; the last catalog goes on to count.
+pub fn catalog_refused(why: &dyn fmt::Display) {
+    tell(Kind::CatalogRefused, "", None, why);
 }
 
 #[cfg(feature = "tracing")]

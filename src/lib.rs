@@ -164,8 +164,14 @@
 //!   system's allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
 //! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
 //!   settings. No dependency, and nothing at run time.
+//! - `tower` (off): the `tower` module, a layer for axum, tonic and every other tower service. Five small crates of
+//!   traits and types; nothing at run time but where the layer is.
+//! - `hyper` (off): the `hyper` module, hyper's executor and a serve loop whose connections are tasks of a group. Brings
+//!   hyper and `tower`.
+//! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
 //!   one dependency. Nothing on the hot path.
+//! - `pgwire` (off): `server`, a port for psql and every other client of PostgreSQL. Some sixty crates.
 //!
 //! # What is kept stable
 //!
@@ -216,6 +222,19 @@ pub mod metrics;
 pub mod view;
 
 pub mod governor;
+
+#[cfg(feature = "tower")]
+pub mod tower;
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+#[cfg(feature = "hyper")]
+pub mod hyper;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "pgwire")]
+pub mod server;
 
 #[doc(inline)]
 pub use admission::AdmissionError;
@@ -327,6 +346,8 @@ mod documents {
     mod hosts {}
     #[doc = include_str!("../docs/guide/tokio.md")]
     mod tokio {}
+    #[doc = include_str!("../docs/guide/http.md")]
+    mod http {}
     #[doc = include_str!("../docs/guide/administration.md")]
     mod administration {}
     #[doc = include_str!("../docs/guide/memory.md")]
@@ -339,6 +360,8 @@ mod documents {
     mod long_polls {}
     #[doc = include_str!("../docs/guide/io.md")]
     mod io {}
+    #[doc = include_str!("../docs/guide/cli.md")]
+    mod cli {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]
     mod runaway_queries {}
 }

@@ -10,6 +10,7 @@ use live::{governor, multi_thread};
 use quotient::alloc::GroupAlloc;
 use quotient::memory::MemoryScope;
 use quotient::{AdmissionError, Attributes, Governor, JoinError, KillReason};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::future::Future;
 use std::hint::black_box;
@@ -68,12 +69,14 @@ fn is_shortage(ended: &Result<usize, JoinError>) -> bool {
     matches!(reason, Some(KillReason::MemoryLimit { scope: MemoryScope::Group, limit, .. }) if *limit == 100 * MIB)
 }
 
-/// Turns of the other group in 300 ms.
+/// Turns of the other group in a second of the process's CPU time, nearly all of which is its own: on a busy machine
+/// the wall's second says little. None at all is none.
 fn turns(ticks: &AtomicU64) -> u64 {
-    let (before, since) = (ticks.load(Relaxed), Instant::now());
+    let spent = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
+    let (before, since) = (ticks.load(Relaxed), spent());
     std::thread::sleep(Duration::from_millis(300));
     let turns = ticks.load(Relaxed) - before;
-    (turns as f64 * 0.3 / since.elapsed().as_secs_f64()) as u64
+    (turns as f64 / (spent() - since).as_secs_f64()) as u64
 }
 
 fn commit(governor: &Governor, runtime: &tokio::runtime::Runtime, name: &str) {

@@ -25,7 +25,7 @@ const ROOMS: &[Room] = &[
     Room { name: "sql", may: &["unit"], why: "text and meaning are different failures: the parser does not ask the catalog" },
     Room { name: "catalog", may: &["unit", "clock", "sync", "sql"], why: "what groups exist does not depend on what they do now" },
     Room { name: "settings", may: &["unit", "sql"], why: "a variable is a text and its range; governor tells the stages what it means" },
-    Room { name: "classify", may: &["unit", "catalog::classifier", "catalog::group", "catalog::property", "catalog::snapshot"],
+    Room { name: "classify", may: &["unit", "catalog::classifier", "catalog::group", "catalog::property", "catalog::GroupSpec", "catalog::Snapshot"],
         why: "classification is a function of (snapshot, attributes): it sees specs, never the mutable catalog" },
     Room { name: "admission", may: &["unit", "clock", "sync", "event"],
         why: "admission has its own small input struct; governor translates, so that a new property touches three places" },
@@ -38,7 +38,7 @@ const ROOMS: &[Room] = &[
     Room { name: "query", may: &["unit", "clock", "sync", "event", "sched", "mem", "exec", "admission::error", "admission::permit"],
         why: "a query holds a slot, owns tasks and knows why one was refused; how admission decides does not matter any more" },
     Room { name: "metrics", may: &["unit", "admission::waits", "exec::stats"], why: "metrics pull plain values; they write nowhere" },
-    Room { name: "view", may: &["unit", "sql", "catalog", "exec::stats", "metrics::snapshot", "metrics::memory"], why: "a view shows what was pulled; it asks no stage" },
+    Room { name: "view", may: &["unit", "sql", "catalog", "classify::explanation", "classify::shadow", "exec::stats", "metrics::snapshot", "metrics::memory"], why: "a view shows what was pulled; it asks no stage" },
     Room { name: "governor", may: &["unit", "clock", "sync", "event", "sql", "catalog", "settings", "classify", "admission", "sched", "mem", "exec",
         "io", "query", "metrics", "view"], why: "the composition root sees everything to its left and nothing to its right" },
     Room { name: "postgres", may: &["unit", "event", "sql", "catalog", "governor"], why: "a catalog kept elsewhere is one more store behind the trait" },
@@ -47,7 +47,7 @@ const ROOMS: &[Room] = &[
     Room { name: "server", may: &["unit", "event", "sql", "classify", "view", "governor"], why: "the admin port is a thin client of the governor" },
     Room { name: "publish", may: &["unit", "metrics", "governor"], why: "other people's formats of the same figures: the facade, the exporter's page" },
     Room { name: "dashboard", may: &["unit", "metrics", "view", "governor"], why: "a page shows what was pulled, and changes nothing" },
-    Room { name: "cli", may: &["unit", "sql", "catalog", "classify", "sched", "view", "governor"], why: "a program around the same statements, without a service" },
+    Room { name: "cli", may: &["unit", "sql", "catalog", "settings", "classify", "admission::policy", "sched", "view", "governor"], why: "a program around the same statements, without a service" },
 ];
 
 /// Arrows that somebody will want one day, each with the reason against it.
@@ -75,7 +75,7 @@ const EFFECTS: &[Effect] = &[
     Effect { name: "reads the clock", paths: &["std::time::Instant", "std::time::SystemTime", "quanta"], keywords: &[],
         may: &["clock.rs", "admission/error.rs", "catalog/history.rs", "query/runaway.rs"] }, // the latter three name a type, and read nothing
     Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[],
-        may: &["mem/local.rs", "exec/", "io/", "governor/"] },
+        may: &["mem/local.rs", "exec/", "io/", "governor/", "postgres/", "server/listen.rs"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],
         keywords: &[],
         may: &["clock.rs", "sync.rs", "event.rs", "catalog/mod.rs", "catalog/store/", "admission/gate/", "admission/permit.rs", "mem/", "exec/",

@@ -349,6 +349,24 @@ fn a_lenient_start_goes_on_with_the_rest_and_loses_no_word_of_the_damaged_one() 
 }
 
 #[test]
+fn a_character_that_may_stand_nowhere_is_kept_as_its_picture() {
+    let disk = Model::default();
+    disk.set("CREATE RESOURCE GROUP a WITH ('cpu_core_limit'='1');\nCREATE RESOURCE \0GROUP b;\n");
+    let catalog = disk.open(CatalogMode::Lenient).unwrap();
+    apply(
+        &catalog,
+        "ALTER RESOURCE GROUP a WITH ('cpu_core_limit'='2')",
+    )
+    .unwrap();
+    assert!(
+        disk.text().contains("-- CREATE RESOURCE ␀GROUP b"),
+        "{}",
+        disk.text()
+    );
+    disk.open(CatalogMode::Strict).unwrap();
+}
+
+#[test]
 fn a_torn_or_foreign_file_is_an_error_and_never_a_panic() {
     let disk = Model::default();
     apply(&disk.open(CatalogMode::Strict).unwrap(), SCRIPT).unwrap();

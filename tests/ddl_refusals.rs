@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quotient::catalog::{Catalog, Machine, Origin};
-use quotient::sql::{self, SqlError};
+use quotient::sql::{self, SqlError, Statement};
 use quotient::unit::Bytes;
 
 const SETUP: &str = "
@@ -141,7 +141,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("dot", "DROP RESOURCE GROUP ⟦a.b", "bad_name", "\"a.b\""),
     ("65 letters", "DROP RESOURCE GROUP ⟦a1234567890123456789012345678901234567890123456789012345678901234", "bad_name", "not a name"),
     // Grammar.
-    ("no statement", "⟦INSERT INTO x VALUES (1)", "syntax", "found INSERT, expected CREATE, ALTER, DROP, SHOW, SET, KILL, SELECT or ROLLBACK"),
+    ("no statement", "⟦INSERT INTO x VALUES (1)", "syntax", "found INSERT, expected CREATE, ALTER, DROP, SHOW, SET, KILL, SELECT, EXPLAIN or ROLLBACK"),
     ("misspelt", "⟦CREAT RESOURCE GROUP g", "syntax", "found CREAT"),
     ("or replace first", "CREATE ⟦OR REPLACE RESOURCE GROUP g WITH ('cpu_weight'='1')", "syntax", "found OR, expected RESOURCE"),
     ("wrong order", "CREATE RESOURCE GROUP OR REPLACE ⟦IF NOT EXISTS g WITH ('cpu_weight'='1')", "syntax", "found IF"),
@@ -203,6 +203,44 @@ fn each_refusal_has_its_kind_and_place_and_changes_nothing() {
         assert_eq!(after.version(), before.version(), "{what}");
         assert!(after == before, "{what}: the catalog changed");
     }
+}
+
+/// EXPLAIN of a change refuses what the change refuses, for the same reason and at the same place behind the word.
+#[test]
+fn an_explained_change_is_refused_as_the_change_is() {
+    let catalog = catalog();
+    let before = catalog.snapshot();
+    let mut compared = 0;
+    for (what, marked, code, _) in REFUSED {
+        let text = marked.replace('⟦', "");
+        let Ok(parsed) = sql::parse(&text) else {
+            continue;
+        };
+        let [change] = &parsed[..] else { continue };
+        if !matches!(
+            change.tag().split(' ').next(),
+            Some("CREATE" | "ALTER" | "DROP")
+        ) {
+            continue;
+        }
+        let explained = sql::parse(&format!("EXPLAIN {text}")).unwrap();
+        let [Statement::ExplainChange(explained)] = &explained[..] else {
+            panic!("{what}");
+        };
+        let real = catalog.apply(change, Origin::Statement).unwrap_err();
+        let dry = catalog.explain(explained).unwrap_err();
+        assert_eq!(dry.kind, real.kind, "{what}");
+        assert_eq!(dry.kind.code(), *code, "{what}");
+        assert_eq!(dry.hint, real.hint, "{what}");
+        assert_eq!(dry.did_you_mean, real.did_you_mean, "{what}");
+        let shift = "EXPLAIN ".len();
+        assert_eq!(dry.span.start, real.span.start + shift, "{what}");
+        assert_eq!(dry.span.end, real.span.end + shift, "{what}");
+        compared += 1;
+    }
+    assert!(compared > 50, "{compared}");
+    assert_eq!(catalog.snapshot().version(), before.version());
+    assert_eq!(catalog.snapshot(), before);
 }
 
 /// A refused CREATE IF NOT EXISTS of a group that is there has been validated all the same (E2).

@@ -25,6 +25,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/running-work.md",
     "docs/guide/hosts.md",
     "docs/guide/tokio.md",
+    "docs/guide/http.md",
     "docs/guide/administration.md",
     "docs/guide/memory.md",
     "docs/guide/operating.md",

@@ -55,6 +55,17 @@ fn assignments() -> impl Strategy<Value = Vec<Assignment>> {
     prop::collection::vec(one, 1..4)
 }
 
+fn attribute() -> impl Strategy<Value = Assignment> {
+    let known = proptest::sample::select(ATTRIBUTE_KEYS.to_vec()).prop_map(str::to_owned);
+    let key = prop_oneof![3 => known.prop_map(Spanned::from), 1 => key()];
+    (key, text()).prop_map(|(key, value)| Assignment { key, value })
+}
+
+/// A LIKE pattern that does not end in the middle of an escape.
+fn pattern() -> impl Strategy<Value = Spanned<String>> {
+    text().prop_filter("a whole pattern", |it| !sql::like::ends_in_escape(it))
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     let id = || any::<u64>().prop_map(Spanned::from);
     let limit = || proptest::option::of(any::<u64>().prop_map(Spanned::from));
@@ -100,21 +111,25 @@ fn statement() -> impl Strategy<Value = Statement> {
         .prop_map(|(if_exists, name)| Statement::DropGroup(DropGroup { if_exists, name }));
     let which = prop_oneof![
         name().prop_map(Which::One),
-        (any::<bool>(), proptest::option::of(text()))
+        (any::<bool>(), proptest::option::of(pattern()))
             .prop_map(|(all, like)| Which::Many { all, like }),
     ];
     let show = (any::<bool>(), which)
         .prop_map(|(verbose, which)| Statement::ShowGroups(ShowGroups { verbose, which }));
+    let change = prop_oneof![3 => create, 3 => alter, 1 => drop];
+    let explained = change
+        .clone()
+        .prop_map(|it| Statement::ExplainChange(Box::new(it)));
     prop_oneof![
-        3 => create,
-        3 => alter,
-        1 => drop,
+        7 => change,
+        2 => explained,
+        1 => proptest::collection::vec(attribute(), 0..4).prop_map(Statement::ExplainClassify),
         1 => show,
         1 => name().prop_map(Statement::ShowCreateGroup),
         2 => operation().prop_map(Statement::Operate),
         1 => proptest::option::of(name()).prop_map(Statement::ShowUsage),
         1 => (key(), text()).prop_map(|(key, value)| Statement::SetGlobal(Assignment { key, value })),
-        1 => proptest::option::of(text()).prop_map(Statement::ShowVariables),
+        1 => proptest::option::of(pattern()).prop_map(Statement::ShowVariables),
         1 => Just(Statement::ShowHistory),
         1 => any::<u64>().prop_map(|version| Statement::Rollback(version.into())),
     ]

@@ -5,6 +5,7 @@
 use super::group::{GroupSpec, Machine, Written};
 use super::property::{GroupType, Key, PROPERTIES, Setting};
 use crate::sql::ast::Assignment;
+use crate::sql::suggest::closest;
 use crate::sql::value::{Memory, Number, integer};
 use crate::sql::{Span, SqlError, SqlErrorKind};
 use std::collections::BTreeMap;
@@ -78,7 +79,9 @@ fn unfit(key: Key, text: &str, span: Span, why: String) -> SqlError {
         value: text.to_owned(),
         why,
     };
-    SqlError::new(kind, span).with_hint(allowed(key))
+    SqlError::new(kind, span)
+        .with_hint(allowed(key))
+        .with_suggestion(closest(text.trim(), key.property().words()))
 }
 
 /// What a property takes, with an example.

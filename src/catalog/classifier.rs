@@ -89,6 +89,17 @@ fn decimal(x: f64) -> String {
     }
 }
 
+/// One condition of a classifier.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Its key.
+    pub key: &'static str,
+    /// What it asks for, as text.
+    pub asks: String,
+    /// What it adds to [StarRocks' weight](ClassifierSpec::starrocks_weight).
+    pub weight: f64,
+}
+
 /// The conditions of one classifier, normalised: sets are sorted and distinct, networks are masked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassifierSpec {
@@ -167,18 +178,30 @@ impl ClassifierSpec {
 
     /// StarRocks' weight, shown for information: it decides nothing here.
     pub fn starrocks_weight(&self) -> f64 {
-        let one = |given: bool| if given { 1.0 } else { 0.0 };
-        let mut weight = one(self.user.is_some())
-            + one(self.role.is_some())
-            + one(self.plan_cpu_cost_range.is_some())
-            + one(self.plan_mem_cost_range.is_some());
-        if !self.query_types.is_empty() {
-            weight += 1.0 + 0.1 / self.query_types.len() as f64;
-        }
-        if let Some(net) = &self.source_ip {
-            weight += 1.0 + f64::from(net.prefix_len()) / 64.0;
-        }
-        weight + 10.0 * self.dbs.len() as f64
+        self.parts().iter().map(|part| part.weight).sum()
+    }
+
+    /// Its conditions one by one, in the order of the canonical text.
+    pub fn parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut part = |key, asks: Option<String>, weight| {
+            parts.extend(asks.map(|asks| Part { key, asks, weight }));
+        };
+        part("user", self.user.clone(), 1.0);
+        part("role", self.role.clone(), 1.0);
+        let types: Vec<&str> = self.query_types.iter().map(|t| t.name()).collect();
+        let some = |text: String| (!text.is_empty()).then_some(text);
+        let fewer_are_heavier = 1.0 + 0.1 / types.len().max(1) as f64;
+        part("query_type", some(types.join(", ")), fewer_are_heavier);
+        part("db", some(self.db_list()), 10.0 * self.dbs.len() as f64);
+        let prefix = self.source_ip.map_or(0, |net| net.prefix_len());
+        let longer_is_heavier = 1.0 + f64::from(prefix) / 64.0;
+        let network = self.source_ip.map(|net| net.to_string());
+        part("source_ip", network, longer_is_heavier);
+        let range = |range: Option<CostRange>| range.map(|range| range.to_string());
+        part("plan_cpu_cost_range", range(self.plan_cpu_cost_range), 1.0);
+        part("plan_mem_cost_range", range(self.plan_mem_cost_range), 1.0);
+        parts
     }
 
     /// Its databases, with a comma between them.

@@ -1,55 +1,27 @@
-//! What a catalog keeps beside its present: its past versions, and the store that outlives the program.
+//! The store that outlives the program, and what is known of the text in it.
 //!
 //! Mechanism; whoever holds the writer's lock, any thread.
 
-use super::history::{Change, History};
 use super::script;
 use super::snapshot::Snapshot;
-use super::store::CatalogStore;
-use crate::clock;
+use super::store::{CatalogStore, StoreError};
 use crate::sql::{Span, SqlError, SqlErrorKind};
 use std::sync::Arc;
 
-/// The past, and the store.
+/// The store, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Keep {
-    history: History,
-    store: Option<Arc<dyn CatalogStore>>,
+    pub(super) store: Option<Arc<dyn CatalogStore>>,
     /// The store's text as it was read or written last.
-    seen: Option<String>,
+    pub(super) seen: Option<String>,
     /// Statements of the store's text that nobody could read or run: written back as comments, for a person to mend.
-    damaged: Vec<String>,
+    pub(super) damaged: Vec<String>,
+    /// The store has not answered since the start, so that what it keeps is not known at all.
+    pub(super) away: bool,
 }
 
 impl Keep {
-    pub(super) fn new(first: Arc<Snapshot>, what: &str) -> Keep {
-        let mut keep = Keep::default();
-        keep.history.add(clock::wall(), what, first);
-        keep
-    }
-
-    /// From now on, versions go to this store, whose text is `seen`.
-    pub(super) fn to(
-        &mut self,
-        store: Arc<dyn CatalogStore>,
-        seen: Option<String>,
-        damaged: Vec<String>,
-    ) {
-        (self.store, self.seen, self.damaged) = (Some(store), seen, damaged);
-    }
-
-    /// Makes a version durable, then history.
-    pub(super) fn add(
-        &mut self,
-        snapshot: &Arc<Snapshot>,
-        next_id: u64,
-        what: &str,
-    ) -> Result<(), SqlError> {
-        self.save(snapshot, next_id)?;
-        self.history.add(clock::wall(), what, snapshot.clone());
-        Ok(())
-    }
-
+    /// Makes a version durable. What its error says was done with it, was.
     pub(super) fn save(&mut self, snapshot: &Snapshot, next_id: u64) -> Result<(), SqlError> {
         let Some(store) = &self.store else {
             return Ok(());
@@ -59,34 +31,46 @@ impl Keep {
             text += "\n-- This could not be read or run; mend it and remove the dashes:\n";
             for line in damaged.lines() {
                 text += "-- ";
-                text += line;
+                // NUL may stand nowhere, in a comment neither: its picture does.
+                text += &line.replace('\0', "\u{2400}");
                 text += "\n";
             }
         }
         if let Err(error) = store.save(&text, self.seen.as_deref()) {
-            // The last step may have failed when the new text was in its place already: it is ours then.
-            if store
-                .load()
-                .is_ok_and(|there| there.as_ref() == Some(&text))
+            // The last step may have failed when the new text was in its place already: it is ours then. Of a shared
+            // store's text others may be users already: there it is followed, as theirs would be.
+            if !store.is_shared()
+                && store
+                    .load()
+                    .is_ok_and(|there| there.as_ref() == Some(&text))
             {
                 self.seen = Some(text);
             }
-            let what = error.to_string();
-            return Err(
-                SqlError::new(SqlErrorKind::NotKept { what }, Span::default())
-                    .with_hint("nothing was changed; what cannot be kept is not done"),
-            );
+            return Err(not_kept(error));
         }
         self.seen = Some(text);
         Ok(())
     }
+}
 
-    pub(super) fn version(&self, version: u64) -> Option<Arc<Snapshot>> {
-        let change = self.history.version(version)?;
-        Some(change.snapshot.clone())
-    }
-
-    pub(super) fn changes(&self) -> impl DoubleEndedIterator<Item = &Change> {
-        self.history.changes()
-    }
+/// What the failure of a store means for the statement.
+pub(super) fn not_kept(error: StoreError) -> SqlError {
+    let what = error.to_string();
+    let (kind, hint) = match error {
+        StoreError::Conflict { place } => (
+            SqlErrorKind::ChangedElsewhere { place },
+            "nothing was changed; what cannot be kept is not done",
+        ),
+        StoreError::Unknown { place, why } => (
+            SqlErrorKind::PerhapsKept {
+                what: format!("{place}: {why}"),
+            },
+            "once it can be read again, this program follows it; look, before the statement is run again",
+        ),
+        StoreError::Failed { .. } => (
+            SqlErrorKind::NotKept { what },
+            "nothing was changed; what cannot be kept is not done",
+        ),
+    };
+    SqlError::new(kind, Span::default()).with_hint(hint)
 }

@@ -22,13 +22,16 @@
 mod check;
 pub mod classifier;
 pub mod condition;
+pub mod difference;
 mod draft;
+mod follow;
 mod group;
 pub mod history;
 mod keep;
 mod notice;
 mod open;
 pub mod property;
+mod reading;
 mod script;
 pub mod show;
 mod snapshot;
@@ -40,13 +43,15 @@ pub use open::{CatalogMode, OpenError, Opened};
 pub use property::{BigQueryAction, GroupType, Key};
 pub use snapshot::{DEFAULT_GROUP, Snapshot};
 
+use crate::clock;
 use crate::sql::{Output, Spanned, SqlError, SqlErrorKind, Statement};
 use arc_swap::ArcSwap;
 use draft::Draft;
-use history::Change;
+use history::{Change, History};
 use keep::Keep;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use store::CatalogStore;
 
 /// Where a statement comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,12 +87,27 @@ pub struct AppliedAll {
     pub snapshot: Arc<Snapshot>,
 }
 
+/// What a change would do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The answer that the statement would get.
+    pub output: Output,
+    /// The catalog as it is.
+    pub before: Arc<Snapshot>,
+    /// The catalog as it would be; the same one if the statement would change nothing.
+    pub after: Arc<Snapshot>,
+}
+
 /// The catalog of one governor: in memory, and in a store if it was given one.
 #[derive(Debug)]
 pub struct Catalog {
     current: ArcSwap<Snapshot>,
-    /// Held while a change is made, kept and published.
+    /// Held while a change is made, kept and published: for as long as the store takes.
     writer: Mutex<Writer>,
+    /// Held for a moment only; behind `writer` where both are.
+    history: Mutex<History>,
+    store: Option<Arc<dyn CatalogStore>>,
     damaged: Vec<SqlError>,
 }
 
@@ -107,12 +127,23 @@ impl Catalog {
     }
 
     fn at(draft: Draft, first: Arc<Snapshot>, what: &str) -> Catalog {
-        let keep = Keep::new(first.clone(), what);
+        let mut history = History::default();
+        history.add(clock::wall(), what, first.clone());
+        let keep = Keep::default();
         Catalog {
             current: ArcSwap::new(first),
             writer: Mutex::new(Writer { draft, keep }),
+            history: Mutex::new(history),
+            store: None,
             damaged: Vec::new(),
         }
+    }
+
+    /// Makes a version the present, and part of the past.
+    fn publish(&self, snapshot: Arc<Snapshot>, what: &str) {
+        let mut history = self.history.lock();
+        history.add(clock::wall(), what, snapshot.clone());
+        self.current.store(snapshot);
     }
 
     /// The catalog as it is now. Never waits.
@@ -165,7 +196,13 @@ impl Catalog {
                 snapshot,
             });
         }
-        let mut writer = self.writer.lock();
+        let mut guard = self.writer.lock();
+        let writer = &mut *guard;
+        // `init_sql` counts while a shared store is away; a change from outside does not.
+        let unkept = writer.keep.away && origin == Origin::File;
+        if writer.keep.away && !unkept {
+            self.join(writer)?;
+        }
         let Writer { draft, keep } = &mut *writer;
         let before = self.snapshot();
         let next_id = draft.next_id();
@@ -184,15 +221,39 @@ impl Catalog {
         }
         let snapshot = Arc::new(draft.freeze(before.version() + 1));
         let what: Vec<String> = statements.iter().map(Statement::to_string).collect();
-        if let Err(error) = keep.add(&snapshot, draft.next_id(), &what.join("; ")) {
+        if !unkept && let Err(error) = keep.save(&snapshot, draft.next_id()) {
             *draft = Draft::of(&before, next_id);
-            return Err(error);
+            return Err(self.after_refusal(writer, error));
         }
-        self.current.store(snapshot.clone());
+        self.publish(snapshot.clone(), &what.join("; "));
         Ok(AppliedAll {
             outputs,
             changed,
             snapshot,
+        })
+    }
+
+    /// What [`apply`](Catalog::apply) would make of a CREATE, ALTER or DROP from a client, and nothing of it is done:
+    /// what is answered, and the catalog before and after. Whether the change could be kept is not tried.
+    ///
+    /// # Errors
+    /// As [`apply`](Catalog::apply).
+    pub fn explain(&self, change: &Statement) -> Result<Explained, SqlError> {
+        let (before, next_id) = {
+            let writer = self.writer.lock();
+            (self.snapshot(), writer.draft.next_id())
+        };
+        let mut draft = Draft::of(&before, next_id);
+        let output = draft.run(change, Origin::Statement, 1)?;
+        draft.settle()?;
+        let after = match draft.changed() {
+            true => Arc::new(draft.freeze(before.version() + 1)),
+            false => before.clone(),
+        };
+        Ok(Explained {
+            output,
+            before,
+            after,
         })
     }
 
@@ -202,10 +263,14 @@ impl Catalog {
     /// # Errors
     /// A version that is not kept; a change that cannot be kept.
     pub fn rollback(&self, version: &Spanned<u64>) -> Result<Applied, SqlError> {
-        let mut writer = self.writer.lock();
+        let mut guard = self.writer.lock();
+        let writer = &mut *guard;
+        if writer.keep.away {
+            self.join(writer)?;
+        }
         let Writer { draft, keep } = &mut *writer;
         let before = self.snapshot();
-        let Some(then) = keep.version(version.value) else {
+        let Some(then) = self.history.lock().version(version.value).cloned() else {
             let version_kind = SqlErrorKind::UnknownVersion {
                 version: version.value,
             };
@@ -213,7 +278,7 @@ impl Catalog {
             return Err(SqlError::new(version_kind, version.span).with_hint(hint));
         };
         let next_id = draft.next_id();
-        let mut back = Draft::of(&then, next_id);
+        let mut back = Draft::of(&then.snapshot, next_id);
         back.renew(|id| before.group_by_id(id).is_none());
         let statement = Statement::Rollback(version.clone());
         let output = Output::done(statement.tag());
@@ -225,9 +290,11 @@ impl Catalog {
             });
         }
         let snapshot = Arc::new(back.freeze(before.version() + 1));
-        keep.add(&snapshot, back.next_id(), &statement.to_string())?;
+        if let Err(error) = keep.save(&snapshot, back.next_id()) {
+            return Err(self.after_refusal(writer, error));
+        }
         *draft = back;
-        self.current.store(snapshot.clone());
+        self.publish(snapshot.clone(), &statement.to_string());
         Ok(Applied {
             output,
             changed: true,
@@ -237,8 +304,7 @@ impl Catalog {
 
     /// The versions that are kept, the newest first: at most [`history::KEPT`].
     pub fn history(&self) -> Vec<Change> {
-        let writer = self.writer.lock();
-        writer.keep.changes().rev().cloned().collect()
+        self.history.lock().changes().rev().cloned().collect()
     }
 }
 

@@ -2,22 +2,21 @@
 //!
 //! Mechanism; the thread that builds a governor.
 
-use super::draft::Draft;
-use super::script::{self, Stored};
+use super::reading::Reading;
 use super::store::{CatalogStore, StoreError};
-use super::{Catalog, Machine, Origin};
+use super::{Catalog, Machine};
 use crate::sql::SqlError;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What happens if a statement of the kept catalog cannot be read or run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CatalogMode {
-    /// Nothing starts, and the error says where.
+    /// Nothing starts, and the error says where. Nothing starts without a shared store that is away.
     #[default]
     Strict,
-    /// The other statements count. The damaged ones are reported, and stay in the store as comments.
+    /// The other statements count. The damaged ones are reported, and stay in the store as comments. Without a shared
+    /// store that is away, its copy counts, else `init_sql`, until it answers.
     Lenient,
 }
 
@@ -36,6 +35,12 @@ pub enum OpenError {
         /// The first statement that is wrong, with its place in the text.
         error: SqlError,
     },
+    /// A shared store had a catalog and has none any more. The next change is written to it as if it were new.
+    #[error("{place} keeps no catalog any more; what was read from it last goes on to count")]
+    Gone {
+        /// Where the catalog was kept.
+        place: String,
+    },
 }
 
 /// An opened catalog.
@@ -44,8 +49,11 @@ pub enum OpenError {
 pub struct Opened {
     /// The catalog. Its changes go to the store from now on.
     pub catalog: Catalog,
-    /// Whether the store held one; if not, this one is new and not yet in the store.
+    /// Whether the store held one, or a copy of one; if not, this one is new and not yet in the store.
     pub found: bool,
+    /// Why the store could not be read, if it is shared and the start was lenient. What it keeps counts as soon as it
+    /// answers; until then, statements that change the catalog are refused.
+    pub away: Option<StoreError>,
 }
 
 impl Catalog {
@@ -63,86 +71,54 @@ impl Catalog {
         store: Arc<dyn CatalogStore>,
         mode: CatalogMode,
     ) -> Result<Opened, OpenError> {
-        let Some(text) = store.load()? else {
-            let catalog = Catalog::new(machine);
-            catalog.writer.lock().keep.to(store, None, Vec::new());
+        let (text, away) = match store.load() {
+            Ok(text) => (text, None),
+            Err(error) if store.is_shared() && mode == CatalogMode::Lenient => {
+                (store.copy(), Some(error))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(text) = text else {
+            let mut catalog = Catalog::new(machine);
+            catalog.keep_in(store, None, Vec::new(), away.is_some());
             return Ok(Opened {
                 catalog,
                 found: false,
+                away,
             });
         };
-        let script = script::read(&text);
-        let first_free = script.next_id.unwrap_or(0);
-        let (mut draft, failed) = run(machine, &script.statements, first_free);
-        let mut damaged: Vec<(String, SqlError)> = script.unreadable;
-        damaged.extend(failed);
-        damaged.sort_by_key(|(_, error)| error.statement);
-        if let (CatalogMode::Strict, Some((_, error))) = (mode, damaged.first()) {
+        let mut reading = Reading::of(machine, &text, None, 0);
+        if let (CatalogMode::Strict, Some((_, error))) = (mode, reading.damaged.first()) {
             let (place, error) = (store.place(), error.clone());
             return Err(OpenError::Damaged { place, error });
         }
-        draft.identify(script.statements.iter().filter_map(|stored| {
-            let name = stored.statement.group()?;
-            Some((name.value.as_str(), stored.group?, &stored.classifiers[..]))
-        }));
-        let first = Arc::new(draft.freeze(script.version.unwrap_or(1).max(1)));
-        let what = format!("(opened {})", store.place());
-        let mut catalog = Catalog::at(draft, first, &what);
-        let (texts, damaged): (Vec<_>, Vec<_>) = damaged.into_iter().unzip();
+        let first = Arc::new(reading.draft.freeze(reading.version.unwrap_or(1).max(1)));
+        let what = match &away {
+            None => format!("(opened {})", store.place()),
+            Some(_) => format!("(opened a copy of {})", store.place()),
+        };
+        let mut catalog = Catalog::at(reading.draft, first, &what);
+        let (texts, damaged): (Vec<_>, Vec<_>) = reading.damaged.into_iter().unzip();
         catalog.damaged = damaged;
-        catalog.writer.lock().keep.to(store, Some(text), texts);
+        catalog.keep_in(store, Some(text), texts, away.is_some());
         Ok(Opened {
             catalog,
             found: true,
+            away,
         })
     }
-}
 
-/// The first id above those that the statements had.
-fn above_all(statements: &[Stored]) -> u64 {
-    let ids = statements.iter().flat_map(|stored| {
-        let classifiers = stored.classifiers.iter().map(|id| id.0);
-        classifiers.chain(stored.group.map(|id| id.0))
-    });
-    ids.max().map_or(0, |id| id.saturating_add(1))
-}
-
-/// Runs what can be run. A statement that speaks of a group that no other creates counts as failed.
-fn run(
-    machine: Machine,
-    statements: &[Stored],
-    first_free: u64,
-) -> (Draft, Vec<(String, SqlError)>) {
-    let mut without = BTreeSet::new();
-    let mut failed = Vec::new();
-    loop {
-        let mut draft = Draft::new(machine);
-        draft.reserve_ids(first_free);
-        draft.reserve_ids(above_all(statements));
-        for stored in statements {
-            if without.contains(&stored.number) {
-                continue;
-            }
-            let done = draft.run(&stored.statement, Origin::File, stored.number);
-            if let Err(error) = done {
-                without.insert(stored.number);
-                failed.push((stored.text.clone(), error.at_statement(stored.number, 0)));
-            }
-        }
-        match draft.settle() {
-            Ok(()) => return (draft, failed),
-            Err(error) => {
-                let number = error.statement;
-                let text = statements
-                    .iter()
-                    .find(|stored| stored.number == number)
-                    .map(|stored| stored.text.clone());
-                failed.push((text.unwrap_or_default(), error));
-                // Each round leaves one more out, so that it ends.
-                if !without.insert(number) {
-                    return (draft, failed);
-                }
-            }
-        }
+    /// From now on, versions go to this store, whose text is `seen`.
+    fn keep_in(
+        &mut self,
+        store: Arc<dyn CatalogStore>,
+        seen: Option<String>,
+        damaged: Vec<String>,
+        away: bool,
+    ) {
+        self.store = Some(store.clone());
+        let keep = &mut self.writer.get_mut().keep;
+        (keep.store, keep.seen) = (Some(store), seen);
+        (keep.damaged, keep.away) = (damaged, away);
     }
 }

@@ -146,7 +146,11 @@ fn groups(snapshot: &Snapshot, s: &ShowGroups) -> Result<Output, SqlError> {
             .groups_by_name()
             .map(Arc::as_ref)
             .filter(|g| *all || !g.classifiers.is_empty())
-            .filter(|g| pattern.as_ref().is_none_or(|p| like(p, &g.name)))
+            .filter(|g| {
+                pattern
+                    .as_ref()
+                    .is_none_or(|p| like(p, &g.name) == Ok(true))
+            })
             .collect(),
     };
     let columns = || {
@@ -155,7 +159,9 @@ fn groups(snapshot: &Snapshot, s: &ShowGroups) -> Result<Output, SqlError> {
             .filter(|(_, _, verbose, _)| s.verbose || !verbose)
     };
     let names = columns().map(|(name, ..)| *name);
-    let mut output = Output::table("SHOW", names.chain(["classifiers"]));
+    let types = columns().map(|(_, kind, ..)| *kind);
+    let mut output =
+        Output::table("SHOW", names.chain(["classifiers"])).with_types(types.chain([Type::Text]));
     for group in &shown {
         let cells: Vec<Value> = columns().map(|(.., cell)| cell(group)).collect();
         let mut row = |classifier: String| {

@@ -41,6 +41,11 @@ impl Snapshot {
         }
     }
 
+    /// Whether it says anything that a new catalog does not.
+    pub(super) fn says_something(&self) -> bool {
+        self.by_id.len() > 1 || !self.default.properties.is_empty()
+    }
+
     /// Grows by one with each change.
     pub fn version(&self) -> u64 {
         self.version

@@ -9,6 +9,7 @@ use super::index::Input;
 use super::rank::{Rank, Rule, canonical};
 use crate::catalog::classifier::{ClassifierSpec, CostRange};
 use crate::unit::GroupId;
+use ipnet::IpNet;
 
 /// A classifier that matches the request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,11 +62,9 @@ fn meets(spec: &ClassifierSpec, attributes: &Attributes) -> bool {
         || attributes
             .get_query_type()
             .is_some_and(|stated| spec.query_types.contains(&stated));
-    let source_ip = spec.source_ip.is_none_or(|network| {
-        attributes
-            .get_source_ip()
-            .is_some_and(|address| canonical(network).contains(&address.to_canonical()))
-    });
+    let source_ip = spec
+        .source_ip
+        .is_none_or(|network| source_ip_fits(network, attributes));
     let db = spec.dbs.is_empty()
         || (attributes.get_dbs().len() > 0
             && attributes.get_dbs().all(|stated| spec.dbs.contains(stated)));
@@ -75,6 +74,12 @@ fn meets(spec: &ClassifierSpec, attributes: &Attributes) -> bool {
         && db
         && in_range(spec.plan_cpu_cost_range, attributes.get_plan_cpu_cost())
         && in_range(spec.plan_mem_cost_range, attributes.get_plan_mem_cost())
+}
+
+/// Whether the request states an address in the network.
+pub(super) fn source_ip_fits(network: IpNet, attributes: &Attributes) -> bool {
+    let address = attributes.get_source_ip();
+    address.is_some_and(|address| canonical(network).contains(&address.to_canonical()))
 }
 
 /// Whether a cost meets the condition, if there is one.

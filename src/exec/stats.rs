@@ -188,3 +188,47 @@ pub struct LongPoll {
     /// The groups that had ready tasks which nobody took when it was noticed, and how many each; the most first.
     pub waited: Vec<(String, usize)>,
 }
+
+/// One task, as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskSeen {
+    /// Its number: what its [`Id`](crate::task::Id) prints.
+    pub id: u64,
+    /// The name that it was given, if any.
+    pub name: Option<String>,
+    /// The name of its group.
+    pub group: String,
+    /// Its query, if it belongs to one.
+    pub query: Option<QueryId>,
+    /// What it did.
+    pub state: TaskState,
+    /// How long it had been ready without being polled, if it was.
+    pub ready_for: Option<Nanos>,
+    /// Worker time of its polls; only kept for tasks without a query.
+    pub cpu: Option<Nanos>,
+    /// Where it was spawned.
+    pub spawned_at: &'static Location<'static>,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// A worker polls it.
+    Running,
+    /// It could go on, and waits for a worker.
+    Ready,
+    /// It waits for something else.
+    Waiting,
+}
+
+impl TaskState {
+    /// In lower case.
+    pub const fn label(self) -> &'static str {
+        match self {
+            TaskState::Running => "running",
+            TaskState::Ready => "ready",
+            TaskState::Waiting => "waiting",
+        }
+    }
+}

@@ -3,15 +3,26 @@
 //! Mechanism; any thread. A task is entered at its first `Pending`, not when it is spawned: until then it sits in a
 //! queue that shutdown and kill empty anyway, and most short tasks never wait.
 
+use super::task::Task;
 use crate::mem;
 use crate::sync::Mutex;
 use slab::Slab;
+use std::sync::Arc;
 use std::task::Waker;
 
-/// The wakers of tasks that wait for something, so that they can be found to be ended.
+/// The tasks that have waited for something, so that they can be found, to be ended or shown.
 pub(super) struct Waiting {
-    shards: Box<[Mutex<Slab<Waker>>]>,
+    shards: Box<[Mutex<Slab<Entered>>]>,
 }
+
+/// A task that can be found; models have wakers only.
+pub(super) struct Entered {
+    waker: Waker,
+    task: Option<Arc<Task>>,
+}
+
+/// So many places are looked at under one lock, which workers take too.
+const LOOK: usize = 1_024;
 
 /// Where a task is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +53,17 @@ impl Waiting {
         }
     }
 
-    pub(super) fn enter(&self, worker: usize, waker: Waker) -> Ticket {
+    pub(super) fn enter(&self, worker: usize, waker: Waker, task: Option<Arc<Task>>) -> Ticket {
         let shard = worker % self.shards.len();
-        let key = self.shards[shard].lock().insert(waker);
+        let key = self.shards[shard].lock().insert(Entered { waker, task });
         Ticket {
             shard: shard as u32,
             key: key as u32,
         }
     }
 
-    /// The waker goes to the caller, to be dropped outside of the lock.
-    pub(super) fn leave(&self, ticket: Ticket) -> Option<Waker> {
+    /// What was entered goes to the caller, to be dropped outside of the lock.
+    pub(super) fn leave(&self, ticket: Ticket) -> Option<Entered> {
         self.shards
             .get(ticket.shard as usize)?
             .lock()
@@ -63,7 +74,7 @@ impl Waiting {
         let waker = self
             .shards
             .get(ticket.shard as usize)
-            .and_then(|s| s.lock().get(ticket.key as usize).cloned());
+            .and_then(|s| Some(s.lock().get(ticket.key as usize)?.waker.clone()));
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -77,10 +88,34 @@ impl Waiting {
             let wakers: Vec<Waker> = shard
                 .lock()
                 .iter()
-                .map(|(_, waker)| waker.clone())
+                .map(|(_, entered)| entered.waker.clone())
                 .collect();
             wakers.into_iter().for_each(Waker::wake);
         }
+    }
+
+    /// At most so many of the tasks, however many there are; no lock is held for long.
+    pub(super) fn tasks(&self, most: usize) -> Vec<Arc<Task>> {
+        let _ours = mem::enter_process();
+        let mut found: Vec<Arc<Task>> = Vec::new();
+        for shard in &self.shards {
+            let mut from = 0;
+            loop {
+                found.reserve(LOOK);
+                let shard = shard.lock();
+                let places = from..(from + LOOK).min(shard.capacity());
+                from += LOOK;
+                let tasks = places.filter_map(|key| shard.get(key)?.task.clone());
+                found.extend(tasks.take(most.saturating_sub(found.len())));
+                if found.len() >= most {
+                    return found;
+                }
+                if from >= shard.capacity() {
+                    break;
+                }
+            }
+        }
+        found
     }
 
     pub(super) fn len(&self) -> usize {

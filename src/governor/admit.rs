@@ -34,6 +34,11 @@ impl Governor {
         })
     }
 
+    /// Whether there is a group of that name.
+    pub fn has_group(&self, name: &str) -> bool {
+        self.inner.routing.load().by_name(name).is_some()
+    }
+
     fn route(&self, attributes: &Attributes) -> Result<Arc<Entry>, AdmissionError> {
         let routing = self.inner.routing.load();
         if let Some(name) = attributes.get_resource_group() {
@@ -83,14 +88,7 @@ impl Governor {
     /// `quotient_group_admission_wait_seconds` if it is admitted; meanwhile `quotient_group_queries`, and at the
     /// query's end `quotient_group_queries_total`.
     pub async fn admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
-        let (entry, query, arrived) = self.arrive(attributes)?;
-        let permit = match arrived {
-            Arrived::In(permit) => permit,
-            Arrived::Waits(waiting) => InLine(Some(waiting)).await?,
-        };
-        thawed(&entry)?;
-        let account = account(&entry, query);
-        Ok(self.inner.enrol(&entry, account, permit, attributes))
+        self.arrival(attributes)?.await
     }
 
     /// As [`Governor::admit`], and never waits: where that would, this is refused.
@@ -109,7 +107,7 @@ impl Governor {
     }
 
     /// A place, or a place in the line, under the id that the query has from here on.
-    fn arrive(
+    pub(super) fn arrive(
         &self,
         attributes: &Attributes,
     ) -> Result<(Arc<Entry>, QueryId, Arrived), AdmissionError> {
@@ -180,7 +178,7 @@ impl Governor {
                     account.clone(),
                     late,
                     attributes.clone(),
-                    InLine(Some(waiting)),
+                    InLine::new(waiting),
                     future,
                 );
                 task::spawn(&account, Some(lease), work)
@@ -190,7 +188,7 @@ impl Governor {
 }
 
 /// Refuses for a group of which nothing runs any more.
-fn thawed(entry: &Entry) -> Result<(), AdmissionError> {
+pub(super) fn thawed(entry: &Entry) -> Result<(), AdmissionError> {
     match entry.group.frozen() {
         None => Ok(()),
         Some(_) => Err(AdmissionError::Frozen {
@@ -207,14 +205,20 @@ fn shared(entry: &Entry) -> Option<Permit> {
 }
 
 /// The account of a query of this group, which may use what the group allows.
-fn account(entry: &Entry, query: QueryId) -> Arc<Account> {
+pub(super) fn account(entry: &Entry, query: QueryId) -> Arc<Account> {
     let limits = entry.fuse.limits.clone();
     Account::for_query(entry.group.clone(), query, limits)
 }
 
 /// A place in the line. What its polls and its end do at the gate is not done in the name of the task that waits:
 /// under the gate's lock nobody may be held back for want of memory.
-struct InLine(Option<Waiting>);
+pub(super) struct InLine(Option<Waiting>);
+
+impl InLine {
+    pub(super) fn new(waiting: Waiting) -> InLine {
+        InLine(Some(waiting))
+    }
+}
 
 impl Future for InLine {
     type Output = Result<Permit, AdmissionError>;
@@ -270,7 +274,7 @@ async fn admitted<F: Future>(
 
 impl Inner {
     /// A query with its place, known to the governor until it ends.
-    fn enrol(
+    pub(super) fn enrol(
         self: &Arc<Inner>,
         entry: &Arc<Entry>,
         account: Arc<Account>,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 impl Governor {
     /// The account of a group's tasks that belong to no query.
-    pub(super) fn loose_account(&self, group: &str) -> Result<Arc<Account>, Error> {
+    pub(crate) fn loose_account(&self, group: &str) -> Result<Arc<Account>, Error> {
         let routing = self.inner.routing.load();
         if let Some(entry) = routing.by_name(group) {
             return Ok(entry.loose.clone());
@@ -29,6 +29,14 @@ impl Governor {
             name: group.to_owned(),
             similar,
         })
+    }
+
+    /// As `loose_account`; that of `default_wg` once the group is gone.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn loose_account_or_default(&self, group: &str) -> Arc<Account> {
+        let routing = self.inner.routing.load();
+        let entry = routing.by_name(group);
+        entry.unwrap_or_else(|| routing.default()).loose.clone()
     }
 
     /// The governor that an executor works for.

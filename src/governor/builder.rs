@@ -8,7 +8,7 @@ use super::overrun;
 use super::throttle::{self, Collect, MemoryProbe};
 use super::{Governor, Parts, init, machine};
 use crate::catalog::store::{CatalogStore, FileStore};
-use crate::catalog::{Catalog, CatalogMode, Machine};
+use crate::catalog::{CatalogMode, Machine};
 use crate::classify::Attributes;
 use crate::clock::Clock;
 use crate::exec::blocking::Source;
@@ -283,16 +283,10 @@ impl Builder {
             workers,
             memory_limit,
         };
-        let (catalog, found) = match self.catalog {
-            None => (Catalog::new(machine), false),
-            Some(store) => {
-                let opened = Catalog::open(machine, store, self.catalog_mode)?;
-                (opened.catalog, opened.found)
-            }
-        };
         let mut settings = self.settings;
         settings.check()?;
-        init::run(&self.init_sql, (!found).then_some(&catalog), &mut settings)?;
+        let kept = self.catalog.map(|store| (store, self.catalog_mode));
+        let catalog = init::open(machine, kept, &self.init_sql, &mut settings)?;
         if settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs
             && attached
                 .as_ref()

@@ -4,8 +4,9 @@
 
 use super::routing::Routing;
 use super::{Error, Governor};
-use crate::catalog::{Origin, Snapshot};
-use crate::sql::{self, Output, Statement};
+use crate::catalog::{OpenError, Origin, Snapshot};
+use crate::sql::{self, Output, Span, SqlErrorKind, Statement};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,28 +22,52 @@ impl Governor {
     ///
     /// # Cancel safety
     ///
-    /// It does not wait for anything: once polled, it is done. A change of a catalog that is kept is written and
-    /// synced in that poll, some milliseconds on a slow disk.
+    /// It does not wait for anything: once polled, it is done. A change of a catalog that is kept in a file is written
+    /// and synced in that poll, some milliseconds on a slow disk. With a catalog that is kept in a shared store, each
+    /// change runs on a thread that may block: a statement that was begun is then run to its end, and when the future is
+    /// dropped, those after it are not begun.
     ///
     /// # Metrics
     ///
     /// `quotient_catalog_version`; `quotient_catalog_apply_errors_total` for a script that fails.
     pub async fn execute(&self, script: &str) -> Result<Vec<Output>, Error> {
-        let run = || -> Result<Vec<Output>, sql::SqlError> {
-            let statements = sql::parse(script)?;
-            let mut outputs = Vec::with_capacity(statements.len());
-            for (done, statement) in statements.iter().enumerate() {
-                outputs.push(
-                    self.apply(statement)
-                        .map_err(|error| error.at_statement(done + 1, done))?,
-                );
-            }
-            Ok(outputs)
-        };
-        run().map_err(|error| {
+        self.run_script(script).await.map_err(|error| {
             self.inner.apply_errors.fetch_add(1, Relaxed);
             Error::from(error)
         })
+    }
+
+    async fn run_script(&self, script: &str) -> Result<Vec<Output>, sql::SqlError> {
+        let statements = sql::parse(script)?;
+        let mut outputs = Vec::with_capacity(statements.len());
+        let aside = self.inner.catalog.shared_store().is_some();
+        for (done, statement) in statements.into_iter().enumerate() {
+            let output = if aside && is_change(&statement) {
+                self.apply_aside(statement).await
+            } else {
+                self.apply(&statement)
+            };
+            outputs.push(output.map_err(|error| error.at_statement(done + 1, done))?);
+        }
+        Ok(outputs)
+    }
+
+    /// Runs a statement that waits for a store, where waiting holds up nobody.
+    async fn apply_aside(&self, statement: Statement) -> Result<Output, sql::SqlError> {
+        let governor = self.clone();
+        let runtime = self.inner.entrance.runtime();
+        let applied = runtime.spawn_blocking(move || governor.apply(&statement));
+        match applied.await {
+            Ok(output) => output,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => {
+                    let what = "the runtime is shutting down".to_owned();
+                    let kind = SqlErrorKind::NotKept { what };
+                    Err(sql::SqlError::new(kind, Span::default()))
+                }
+            },
+        }
     }
 
     fn apply(&self, statement: &Statement) -> Result<Output, sql::SqlError> {
@@ -62,18 +87,39 @@ impl Governor {
         if let Statement::Select(select) = statement {
             return self.select(select);
         }
-        let _order = self.inner.translating.lock();
-        let applied = self.inner.catalog.apply(statement, Origin::Statement)?;
-        if applied.changed {
-            self.translate(applied.snapshot);
+        if let Statement::ExplainClassify(attributes) = statement {
+            return self.explain_classify_statement(attributes);
         }
-        Ok(applied.output)
+        if let Statement::ExplainChange(change) = statement {
+            return self.explain_change(change);
+        }
+        let catalog = &self.inner.catalog;
+        if !is_change(statement) {
+            return Ok(catalog.apply(statement, Origin::Statement)?.output);
+        }
+        let _order = self.inner.translating.lock();
+        let applied = catalog.apply(statement, Origin::Statement);
+        // Also after a refusal: what somebody else changed may have come to light.
+        self.translate(catalog.snapshot());
+        Ok(applied?.output)
     }
 
-    /// Puts a new version of the catalog into effect. The caller holds `translating`.
+    /// Reads a shared store again, and puts what it keeps into effect. Blocks.
+    pub(super) fn refresh(&self) -> Result<bool, OpenError> {
+        let _ours = crate::mem::enter_process();
+        let _order = self.inner.translating.lock();
+        let changed = self.inner.catalog.refresh();
+        self.translate(self.inner.catalog.snapshot());
+        changed
+    }
+
+    /// Puts a version of the catalog into effect, unless it is. The caller holds `translating`.
     fn translate(&self, snapshot: Arc<Snapshot>) {
         let inner = &*self.inner;
         let last = inner.routing.load_full();
+        if Arc::ptr_eq(&snapshot, &last.snapshot) {
+            return;
+        }
         let next = Routing::new(
             snapshot,
             &inner.core,
@@ -101,4 +147,15 @@ impl Governor {
     pub fn catalog_damage(&self) -> &[sql::SqlError] {
         self.inner.catalog.damaged()
     }
+}
+
+/// Whether a statement may change the catalog.
+fn is_change(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::CreateGroup(_)
+            | Statement::AlterGroup(_)
+            | Statement::DropGroup(_)
+            | Statement::Rollback(_)
+    )
 }

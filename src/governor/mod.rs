@@ -6,6 +6,7 @@
 //! Attributes ─▶ classify ─▶ GroupHandle ─▶ gate ─▶ Permit ─▶ Query ─▶ tasks on the executor
 //! ```
 
+pub(crate) mod admission;
 mod admit;
 mod background;
 mod blocking;
@@ -14,6 +15,8 @@ mod build_task;
 mod builder;
 mod error;
 mod execute;
+pub(crate) mod explain;
+mod follow;
 mod group;
 mod hooks;
 mod init;
@@ -27,7 +30,7 @@ mod set;
 mod shutdown;
 mod spawn;
 mod throttle;
-mod variables;
+pub(crate) mod variables;
 mod views;
 
 pub use build_task::Builder as TaskBuilder;
@@ -61,7 +64,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use throttle::{Collect, MemoryProbe};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 /// One instance of the system in a process: catalog, classifier, admission, executor, accounts.
@@ -99,6 +102,8 @@ struct Inner {
     crew: tokio::sync::Mutex<Crew>,
     entrance: Entrance,
     background: Mutex<Vec<AbortHandle>>,
+    /// Whether a shutdown has begun.
+    closing: watch::Sender<bool>,
     queries: Mutex<BTreeMap<QueryId, Running>>,
     breaker: Arc<Breaker>,
     /// Dropped groups that may still have queries or tasks.
@@ -153,6 +158,7 @@ impl Governor {
                 crew: tokio::sync::Mutex::new(crew),
                 entrance,
                 background: Mutex::default(),
+                closing: watch::Sender::new(false),
                 queries: Mutex::default(),
                 breaker,
                 dropped: Mutex::default(),
@@ -174,6 +180,7 @@ impl Governor {
         inner.core.belongs_to(Arc::downgrade(&owner));
         inner.govern(&inner.settings.lock());
         governor.in_background(throttle::beat);
+        governor.follow_store();
         governor
     }
 

@@ -74,7 +74,7 @@ impl Governor {
     }
 
     /// The queries that run and those that wait, the oldest first.
-    fn query_rows(&self) -> Vec<QueryRow> {
+    pub(super) fn query_rows(&self) -> Vec<QueryRow> {
         // Those that wait first: one that is let in meanwhile is then seen once or twice, not never.
         let waiting = self.inner.gate.waiting();
         let running = self.inner.all_running();

@@ -8,6 +8,7 @@ use crate::exec::task;
 use crate::mem;
 use crate::query::KillReason;
 use futures::FutureExt;
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::thread;
@@ -40,6 +41,7 @@ impl Governor {
             let _ours = mem::enter_process();
             self.inner.gate.close();
         }
+        self.inner.closing.send_replace(true);
         let deadline = Instant::now().checked_add(grace);
         let own = task::current().is_some_and(|task| self.is_of(&task.account));
         let mut rests = Rests::default();
@@ -54,6 +56,21 @@ impl Governor {
         // Whoever is waited for stays in it, so that every call waits, and goes on where a dropped one was.
         self.inner.crew.lock().await.gone().await;
         self.inner.stop_background();
+    }
+
+    /// Ready when a [`shutdown`](Governor::shutdown) has begun, or when the last `Governor` value is gone: for
+    /// whatever holds something open that the shutdown should not wait for, such as idle connections. The future does
+    /// not keep the governor.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it holds nothing.
+    pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut closing = self.inner.closing.subscribe();
+        async move {
+            // An error means that the governor is gone.
+            let _ = closing.wait_for(|closing| *closing).await;
+        }
     }
 
     fn is_of(&self, account: &Account) -> bool {

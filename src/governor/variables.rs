@@ -7,8 +7,11 @@ use crate::admission::{GovernorLimits, Order, ThrottleRules};
 use crate::settings::{Scheduler, Settings, VARIABLES, Variable};
 use crate::sql::ast::Assignment;
 use crate::sql::like::like;
-use crate::sql::{Notice, NoticeKind, Output, Spanned, SqlError, SqlErrorKind};
+use crate::sql::suggest::closest;
+use crate::sql::{Notice, NoticeKind, Output, Spanned, SqlError, SqlErrorKind, Value};
 use crate::unit::{Bytes, Nanos};
+use crate::view::relation::Relation;
+use crate::view::tables;
 
 /// With the throttle on and no query_runner_threads, so many queries per worker may run at once.
 const RUNNERS_PER_WORKER: u64 = 16;
@@ -44,19 +47,21 @@ impl Governor {
     }
 
     pub(super) fn show_variables(&self, pattern: Option<&Spanned<String>>) -> Output {
+        let mut variables = self.variables_view();
+        let fits = |name: &str| pattern.is_none_or(|pattern| like(pattern, name) == Ok(true));
+        variables
+            .rows
+            .retain(|row| matches!(row.first(), Some(Value::Text(name)) if fits(name)));
+        variables.show()
+    }
+
+    /// The view `variables`.
+    pub(super) fn variables_view(&self) -> Relation {
         let settings = self.settings();
-        let columns = ["variable_name", "value", "default_value", "allowed"];
-        let mut output = Output::table("SHOW", columns);
-        let fits = |name: &str| pattern.is_none_or(|pattern| like(pattern, name));
-        for spec in VARIABLES.iter().filter(|spec| fits(spec.name)) {
-            output.push(vec![
-                spec.name.into(),
-                settings.get(spec.variable).into(),
-                spec.default.into(),
-                spec.allowed.into(),
-            ]);
-        }
-        output
+        tables::variables(VARIABLES.iter().map(|spec| {
+            let value = settings.get(spec.variable);
+            [spec.name, &value, spec.default, spec.allowed].map(str::to_owned)
+        }))
     }
 }
 
@@ -70,7 +75,7 @@ impl Inner {
 }
 
 /// The variables as the gate takes them.
-fn limits(settings: &Settings, workers: usize, memory_limit: Bytes) -> GovernorLimits {
+pub(crate) fn limits(settings: &Settings, workers: usize, memory_limit: Bytes) -> GovernorLimits {
     let throttles = settings.query_scheduler_name == Scheduler::MemoryThrottledFcfs;
     let runner_threads = match settings.query_runner_threads {
         0 if throttles => Some(RUNNERS_PER_WORKER * workers as u64),
@@ -94,7 +99,7 @@ fn threshold(percent: f64, memory_limit: Bytes) -> Bytes {
 }
 
 /// Sets one variable from a statement.
-pub(super) fn assign(settings: &mut Settings, set: &Assignment) -> Result<Variable, SqlError> {
+pub(crate) fn assign(settings: &mut Settings, set: &Assignment) -> Result<Variable, SqlError> {
     let Some(variable) = Variable::from_name(&set.key) else {
         let kind = SqlErrorKind::UnknownVariable {
             name: set.key.value.clone(),
@@ -117,10 +122,17 @@ fn bad_value(variable: Variable, set: &Assignment, why: String) -> SqlError {
         value: set.value.value.clone(),
         why,
     };
-    SqlError::new(kind, set.value.span).with_hint(format!(
+    let hint = format!(
         "allowed is {}, as in SET GLOBAL {} = '{}'",
         spec.allowed, spec.name, spec.example
-    ))
+    );
+    let words = match variable {
+        Variable::QuerySchedulerName => &["round_robin", "fcfs", "MemoryThrottledFCFS"][..],
+        _ => &[],
+    };
+    SqlError::new(kind, set.value.span)
+        .with_hint(hint)
+        .with_suggestion(closest(&set.value, words.iter().copied()))
 }
 
 /// What to say of a variable that changes nothing while another one is as it is.

@@ -6,15 +6,15 @@ use super::Governor;
 use crate::metrics::snapshot::GroupRow;
 use crate::sql::select::{Select, SelectError};
 use crate::sql::suggest::closest;
-use crate::sql::{Output, SqlError};
+use crate::sql::{Notice, NoticeKind, Output, SqlError, Type};
 use crate::unit::GroupId;
 use crate::view::relation::Relation;
-use crate::view::{long_polls, select, tables};
+use crate::view::{long_polls, memory, select, tables, tasks};
 
 /// A system view: its name, and what fills it.
 type View = (&'static str, fn(&Governor) -> Relation);
 
-const VIEWS: [View; 11] = [
+const VIEWS: [View; 14] = [
     ("admission", |governor| {
         tables::admission(refs(&governor.usage_rows(None)))
     }),
@@ -31,6 +31,7 @@ const VIEWS: [View; 11] = [
     ("long_polls", |governor| {
         long_polls::table(&governor.long_polls())
     }),
+    ("memory", Governor::memory_view),
     ("queries", Governor::queries_view),
     ("rejections", |governor| {
         tables::rejections(refs(&governor.usage_rows(None)))
@@ -39,6 +40,10 @@ const VIEWS: [View; 11] = [
     ("scheduler", |governor| {
         tables::scheduler(refs(&governor.usage_rows(None)))
     }),
+    ("tasks", |governor| {
+        tasks::tasks(&governor.inner.core.tasks(tasks::SHOWN))
+    }),
+    ("variables", Governor::variables_view),
     ("watches", Governor::watches_view),
     ("workers", |governor| tables::workers(&governor.metrics())),
 ];
@@ -48,6 +53,18 @@ fn refs(rows: &[(GroupId, GroupRow)]) -> impl Iterator<Item = (GroupId, &GroupRo
 }
 
 impl Governor {
+    /// The system views that SELECT reads, by name: the names and types of their columns.
+    pub fn views(&self) -> Vec<(&'static str, Vec<(&'static str, Type)>)> {
+        let columns = |relation: Relation| {
+            let columns = relation.columns.into_iter();
+            columns.map(|column| (column.name, column.kind)).collect()
+        };
+        let views = VIEWS.iter();
+        views
+            .map(|(name, fill)| (*name, columns(fill(self))))
+            .collect()
+    }
+
     pub(super) fn select(&self, statement: &Select) -> Result<Output, SqlError> {
         let name = &statement.from;
         let view = VIEWS.iter().find(|(view, _)| *view == name.value);
@@ -61,6 +78,25 @@ impl Governor {
                 .with_suggestion(closest(name, names()))
                 .with_hint(hint));
         };
-        select::answer(statement, &fill(self))
+        let relation = fill(self);
+        let mut output = select::answer(statement, &relation)?;
+        if relation.name == "tasks" && relation.rows.len() >= tasks::SHOWN {
+            output.notice(Notice {
+                kind: NoticeKind::Shortened,
+                groups: Vec::new(),
+                property: None,
+                message: format!(
+                    "{} tasks were looked at, and there are more; the view groups has their number",
+                    tasks::SHOWN
+                ),
+            });
+        }
+        Ok(output)
+    }
+
+    /// The view `memory`.
+    fn memory_view(&self) -> Relation {
+        let snapshot = self.metrics();
+        memory::memory(&snapshot.memory, &snapshot.groups, &self.query_rows())
     }
 }

@@ -1,6 +1,6 @@
 //! Statements as flat values.
 //!
-//! Pure. Nothing here nests, so that no text can make parsing, printing or dropping recurse. Keys are in lower case,
+//! Pure. Nothing here nests (but for what EXPLAIN explains, once), so that no text can make parsing, printing or dropping recurse. Keys are in lower case,
 //! values are as written; what keys and values mean is the catalog's business. `Display` gives the canonical text,
 //! and `parse(render(statement)) == statement` for everything that [`parse`](super::parse) returns.
 
@@ -17,6 +17,18 @@ pub const CLASSIFIER_KEYS: [&str; 7] = [
     "source_ip",
     "plan_cpu_cost_range",
     "plan_mem_cost_range",
+];
+
+/// What EXPLAIN CLASSIFY may state of a request, in the order of the documents.
+pub const ATTRIBUTE_KEYS: [&str; 8] = [
+    "user",
+    "role",
+    "source_ip",
+    "query_type",
+    "db",
+    "plan_cpu_cost",
+    "plan_mem_cost",
+    "resource_group",
 ];
 
 /// One statement.
@@ -47,6 +59,10 @@ pub enum Statement {
     Rollback(Spanned<u64>),
     /// `SELECT .. FROM view ..`
     Select(Box<Select>),
+    /// `EXPLAIN CLASSIFY (key = value, ..)`: of which request; may be empty.
+    ExplainClassify(Vec<Assignment>),
+    /// `EXPLAIN` of a CREATE, ALTER or DROP of a group; the parser makes no other.
+    ExplainChange(Box<Statement>),
 }
 
 /// `CREATE RESOURCE GROUP [IF NOT EXISTS] [OR REPLACE] name [TO classifier, ..] WITH (property, ..)`
@@ -183,7 +199,8 @@ impl Statement {
             | Statement::ShowHistory
             | Statement::Rollback(_) => None,
             Statement::ShowUsage(name) => name.as_ref(),
-            Statement::Operate(_) => None,
+            Statement::Operate(_) | Statement::ExplainClassify(_) => None,
+            Statement::ExplainChange(change) => change.group(),
         }
     }
 
@@ -202,6 +219,7 @@ impl Statement {
             Statement::ShowHistory => "SHOW",
             Statement::Rollback(_) => "ROLLBACK CATALOG",
             Statement::Select(_) => "SELECT",
+            Statement::ExplainClassify(_) | Statement::ExplainChange(_) => "EXPLAIN",
         }
     }
 }

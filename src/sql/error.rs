@@ -130,6 +130,12 @@ pub enum SqlErrorKind {
         /// The key.
         key: String,
     },
+    /// An attribute of a request that does not exist.
+    #[error("unknown attribute '{}'", short(key))]
+    UnknownAttribute {
+        /// The key.
+        key: String,
+    },
     /// IN on a key that takes one value.
     #[error("'{key}' takes one value, IN is for 'query_type' only")]
     NotAList {
@@ -236,12 +242,27 @@ pub enum SqlErrorKind {
         /// What the store says.
         what: String,
     },
+    /// Somebody else changed what is kept where the catalog is stored; the change was not made.
+    #[error("{place} was changed by somebody else since it was read")]
+    ChangedElsewhere {
+        /// Where the catalog is kept.
+        place: String,
+    },
+    /// The answer of where the catalog is stored was lost: the change was made, or was not.
+    #[error("nobody knows whether the change was kept: {what}")]
+    PerhapsKept {
+        /// What the store says.
+        what: String,
+    },
     /// ROLLBACK to a version that is not kept.
     #[error("version {version} of the catalog is not kept")]
     UnknownVersion {
         /// The version.
         version: u64,
     },
+    /// A LIKE pattern whose last character is a backslash that escapes nothing.
+    #[error("the LIKE pattern must not end with the escape character \\")]
+    OpenEscape,
     /// A SELECT that cannot be answered.
     #[error(transparent)]
     Select(SelectError),
@@ -271,6 +292,7 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownProperty { .. }
             | SqlErrorKind::UnknownVariable { .. }
             | SqlErrorKind::UnknownClassifierKey { .. }
+            | SqlErrorKind::UnknownAttribute { .. }
             | SqlErrorKind::UnknownGroup { .. }
             | SqlErrorKind::UnknownClassifier { .. }
             | SqlErrorKind::UnknownQuery { .. }
@@ -281,7 +303,10 @@ impl SqlErrorKind {
             SqlErrorKind::GroupExists { .. } | SqlErrorKind::IdenticalClassifier { .. } => "42710",
             SqlErrorKind::InUse { .. } => "2BP01",
             SqlErrorKind::NotKept { .. } => "58030",
+            SqlErrorKind::ChangedElsewhere { .. } => "40001",
+            SqlErrorKind::PerhapsKept { .. } => "08007",
             SqlErrorKind::UnknownVersion { .. } => "42704",
+            SqlErrorKind::OpenEscape => "22025",
             SqlErrorKind::Select(error) => error.sqlstate(),
             SqlErrorKind::Unsupported { .. } => "0A000",
         }
@@ -303,6 +328,7 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownProperty { .. } => "unknown_property",
             SqlErrorKind::UnknownVariable { .. } => "unknown_variable",
             SqlErrorKind::UnknownClassifierKey { .. } => "unknown_classifier_key",
+            SqlErrorKind::UnknownAttribute { .. } => "unknown_attribute",
             SqlErrorKind::NotAList { .. } => "not_a_list",
             SqlErrorKind::BadValue { .. } => "bad_value",
             SqlErrorKind::BeyondMachine { .. } => "beyond_machine",
@@ -317,7 +343,10 @@ impl SqlErrorKind {
             SqlErrorKind::UnknownQuery { .. } => "unknown_query",
             SqlErrorKind::UnknownWatch { .. } => "unknown_watch",
             SqlErrorKind::NotKept { .. } => "not_kept",
+            SqlErrorKind::ChangedElsewhere { .. } => "changed_elsewhere",
+            SqlErrorKind::PerhapsKept { .. } => "perhaps_kept",
             SqlErrorKind::UnknownVersion { .. } => "unknown_version",
+            SqlErrorKind::OpenEscape => "open_escape",
             SqlErrorKind::Select(error) => error.code(),
             SqlErrorKind::Unsupported { .. } => "unsupported",
         }

@@ -33,7 +33,7 @@ pub mod like;
 pub mod operation;
 mod output;
 mod parser;
-mod picture;
+pub(crate) mod picture;
 mod render;
 mod scan;
 pub mod select;
@@ -41,6 +41,7 @@ mod span;
 pub mod suggest;
 mod token;
 pub mod value;
+mod width;
 
 pub use ast::Statement;
 pub use error::{Refusal, SqlError, SqlErrorKind};

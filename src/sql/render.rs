@@ -82,6 +82,13 @@ impl Display for Statement {
             Statement::SetGlobal(s) => {
                 write!(f, "SET GLOBAL {} = {}", Variable(&s.key), Quoted(&s.value))
             }
+            Statement::ExplainClassify(attributes) => {
+                f.write_str("EXPLAIN CLASSIFY (")?;
+                let written = |a: &Assignment| format!("{}={}", Key(&a.key), Quoted(&a.value));
+                list(f, attributes.iter().map(written))?;
+                f.write_str(")")
+            }
+            Statement::ExplainChange(change) => write!(f, "EXPLAIN {change}"),
             Statement::ShowVariables(None) => f.write_str("SHOW VARIABLES"),
             Statement::ShowVariables(Some(pattern)) => {
                 write!(f, "SHOW VARIABLES LIKE {}", Quoted(pattern))
@@ -194,12 +201,12 @@ impl Display for Variable<'_> {
     }
 }
 
-/// A classifier's key: bare like the known ones, or quoted like nothing that exists.
+/// A classifier's or a request's key: bare like the known ones, or quoted like nothing that exists.
 struct Key<'a>(&'a str);
 
 impl Display for Key<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if CLASSIFIER_KEYS.contains(&self.0) {
+        if CLASSIFIER_KEYS.contains(&self.0) || ATTRIBUTE_KEYS.contains(&self.0) {
             f.write_str(self.0)
         } else {
             write!(f, "`{}`", self.0.replace('`', "``"))

@@ -2,10 +2,14 @@
 //!
 //! Pure. A view is handed what was pulled for it; it asks no stage.
 
+pub mod change;
+pub mod classify;
 pub mod long_polls;
+pub mod memory;
 pub mod queries;
 pub mod relation;
 pub mod runaway;
 pub mod select;
 pub mod tables;
+pub mod tasks;
 pub mod usage;

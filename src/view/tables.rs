@@ -100,6 +100,17 @@ pub fn catalog_history(changes: &[Change]) -> Relation {
     }
 }
 
+/// `variables`: one row each, of name, value, default and what is allowed, in the order given.
+pub fn variables(rows: impl IntoIterator<Item = [String; 4]>) -> Relation {
+    let names = ["variable_name", "value", "default_value", "allowed"];
+    let row = |cells: [String; 4]| cells.into_iter().map(Value::from).collect();
+    Relation {
+        name: "variables",
+        columns: columns(names.map(|name| (name, Type::Text))),
+        rows: rows.into_iter().map(row).collect(),
+    }
+}
+
 /// `workers`: one row per worker, and one without a number for those that stand in.
 pub fn workers(snapshot: &Snapshot) -> Relation {
     let row = |at: Value, worker: &WorkerUsage| {

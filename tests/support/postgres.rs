@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 pub(crate) struct Postgres {
@@ -43,6 +44,18 @@ fn checked(output: Output, what: &str) {
     assert!(output.status.success(), "{what}: {errors}");
 }
 
+fn serve(bin: &Path, folder: &Path) -> Child {
+    as_owner(&bin.join("postgres"))
+        .arg("-D")
+        .arg(folder.join("data"))
+        .args(["-h", "", "-F", "-k"])
+        .arg(folder)
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(folder.join("log")).unwrap())
+        .spawn()
+        .unwrap()
+}
+
 impl Postgres {
     /// None if there is no PostgreSQL here and none is required.
     pub(crate) fn start() -> Option<Postgres> {
@@ -52,7 +65,10 @@ impl Postgres {
             eprintln!("skipped: PostgreSQL's server is not installed");
             return None;
         };
-        let folder = std::env::temp_dir().join(format!("quotient-pg-{}", std::process::id()));
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let nth = STARTED.fetch_add(1, Relaxed);
+        let name = format!("quotient-pg-{}-{nth}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         // Its owner may be another user than ours.
@@ -66,26 +82,66 @@ impl Postgres {
             .output()
             .unwrap();
         checked(init, "initdb");
-        let server = as_owner(&bin.join("postgres"))
-            .arg("-D")
-            .arg(&data)
-            .args(["-h", "", "-F", "-k"])
-            .arg(&folder)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let server = serve(&bin, &folder);
         let postgres = Postgres {
             server,
             folder,
             bin,
         };
+        postgres.wait();
+        Some(postgres)
+    }
+
+    fn wait(&self) {
         let patience = Instant::now() + Duration::from_secs(120);
-        while !postgres.psql("SELECT 1").status.success() {
-            assert!(Instant::now() < patience, "PostgreSQL did not start");
+        while !self.psql("SELECT 1").status.success() {
+            if Instant::now() > patience {
+                let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                panic!("PostgreSQL did not start: {log}");
+            }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Some(postgres)
+    }
+
+    /// Ends the server; its data stay.
+    #[allow(dead_code)]
+    pub(crate) fn stop(&mut self) {
+        let stopped = as_owner(&self.bin.join("pg_ctl"))
+            .args(["stop", "-m", "fast", "-w", "-D"])
+            .arg(self.folder.join("data"))
+            .output()
+            .unwrap();
+        checked(stopped, "pg_ctl stop");
+        self.server.wait().unwrap();
+    }
+
+    /// Starts it again.
+    #[allow(dead_code)]
+    pub(crate) fn start_again(&mut self) {
+        self.server = serve(&self.bin, &self.folder);
+        self.wait();
+    }
+
+    /// How a client of tokio-postgres reaches it.
+    #[allow(dead_code)]
+    pub(crate) fn url(&self) -> String {
+        let folder = self.folder.display();
+        format!("host={folder} user=quotient dbname=postgres")
+    }
+
+    /// A file of a test's own, beside the data.
+    #[allow(dead_code)]
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The lines that psql prints for one statement.
+    #[allow(dead_code)]
+    pub(crate) fn ask(&self, statement: &str) -> Vec<String> {
+        let output = self.psql(statement);
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        checked(output, "psql");
+        text.lines().map(str::to_owned).collect()
     }
 
     fn psql(&self, script: &str) -> Output {
@@ -110,10 +166,12 @@ impl Postgres {
     }
 
     /// Runs a script that must succeed.
+    #[allow(dead_code)]
     pub(crate) fn script(&self, script: &str) {
         checked(self.psql(script), "psql");
     }
 
+    #[allow(dead_code)]
     /// What PostgreSQL answers to each statement: rows of texts, NULL as none, or the SQLSTATE of its refusal.
     pub(crate) fn answers(
         &self,
@@ -146,6 +204,7 @@ impl Postgres {
     }
 }
 
+#[allow(dead_code)]
 /// The fields of a record as PostgreSQL writes it, behind its opening parenthesis.
 fn record(text: &str) -> Vec<Option<String>> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), None::<String>, false);

@@ -230,6 +230,55 @@ impl Draft {
         self.next_id = self.next_id.max(next);
     }
 
+    /// The group of that name.
+    pub(super) fn group(&self, name: &str) -> Option<&Arc<GroupSpec>> {
+        self.by_name.get(name)
+    }
+
+    /// Gives the ids that were drawn from `first_free` on anew, in the same order and without gaps.
+    pub(super) fn close_ranks(&mut self, first_free: u64) {
+        let drawn = |id: u64| id >= first_free;
+        let groups: Vec<_> = self.by_id.values().cloned().collect();
+        let mut ids: Vec<u64> = groups
+            .iter()
+            .flat_map(|group| {
+                let classifiers = group.classifiers.iter().map(|c| c.id.0);
+                classifiers.chain([group.id.0])
+            })
+            .filter(|id| drawn(*id))
+            .collect();
+        ids.sort_unstable();
+        let rank = |id: u64| match ids.binary_search(&id) {
+            Ok(rank) => first_free + rank as u64,
+            Err(_) => id,
+        };
+        // In ascending order, a group moves to an id that nobody has any more.
+        for group in groups {
+            let moves = drawn(group.id.0) || group.classifiers.iter().any(|c| drawn(c.id.0));
+            if !moves {
+                continue;
+            }
+            let mut spec = GroupSpec::clone(&group);
+            spec.id = GroupId(rank(spec.id.0));
+            for classifier in &mut spec.classifiers {
+                classifier.id = ClassifierId(rank(classifier.id.0));
+            }
+            self.take(&group);
+            self.put(spec);
+        }
+        self.next_id = first_free + ids.len() as u64;
+    }
+
+    /// Groups that are as they were in `before` are the same in memory too.
+    pub(super) fn share(&mut self, before: &Snapshot) {
+        for group in self.by_id.values_mut() {
+            if let Some(same) = before.group_by_id(group.id).filter(|old| *old == group) {
+                self.by_name.insert(same.name.clone(), same.clone());
+                *group = same.clone();
+            }
+        }
+    }
+
     fn unknown(&self, name: &str, span: Span) -> SqlError {
         unknown_group(name, span, self.by_name.keys().map(String::as_str))
     }

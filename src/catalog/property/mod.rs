@@ -297,12 +297,25 @@ impl Property {
         }
     }
 
+    /// The words that it takes, if it takes words.
+    pub fn words(&self) -> Vec<&'static str> {
+        match self.kind {
+            Kind::Type => GroupType::ALL.map(GroupType::name).into(),
+            Kind::Action => ACTIONS.into(),
+            Kind::Word(word) => vec![word],
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether a value does something that leaving the property out would not do.
     pub fn departs(&self, setting: &Setting) -> bool {
         let default = self.default.and_then(|text| self.read(text).ok());
         default.as_ref() != Some(setting)
     }
 }
+
+/// The words of `big_query_action`.
+const ACTIONS: [&str; 4] = ["kill", "dry_run", "cooldown", "switch_group"];
 
 fn action(text: &str) -> Result<BigQueryAction, Misfit> {
     let (word, argument) = value::call(text).map_err(|_| Misfit::Word)?;

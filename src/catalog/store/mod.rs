@@ -11,6 +11,10 @@ pub use disk::{Disk, RealDisk};
 pub use file::FileStore;
 
 use std::fmt;
+use std::sync::Arc;
+
+/// Tells that somebody else may have replaced what a store keeps. Never blocks; may be called for nothing.
+pub type Changed = Arc<dyn Fn() + Send + Sync>;
 
 /// What a store keeps: the text of [`Snapshot`](super::Snapshot)s, opaque to it.
 pub trait CatalogStore: Send + Sync + fmt::Debug {
@@ -31,6 +35,25 @@ pub trait CatalogStore: Send + Sync + fmt::Debug {
 
     /// Where it is kept, for messages.
     fn place(&self) -> String;
+
+    /// Whether others change the text while this program runs, and where it is kept may be slow or away. The governor
+    /// then calls `load` and `save` on threads that may block, reads the text again whenever it is told to by
+    /// [`watch`](CatalogStore::watch) or finds a conflict, and, in [`CatalogMode::Lenient`](super::CatalogMode::Lenient),
+    /// starts without it. Default: no.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Asks to be told whenever somebody else may have replaced the text. Called once, if the store is shared.
+    fn watch(&self, changed: Changed) {
+        drop(changed);
+    }
+
+    /// What the text was when it could be read last, from somewhere nearer. Asked at a lenient start if `load` fails.
+    /// Default: nobody knows.
+    fn copy(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A store did not do what it was asked for.
@@ -50,6 +73,14 @@ pub enum StoreError {
         place: String,
         /// What was being done.
         step: &'static str,
+        /// What the system says.
+        why: String,
+    },
+    /// The new text may be kept, or may not: the answer was lost on its way.
+    #[error("{place}: nobody knows whether the change was kept: {why}")]
+    Unknown {
+        /// Where it is kept.
+        place: String,
         /// What the system says.
         why: String,
     },

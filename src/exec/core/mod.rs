@@ -13,6 +13,7 @@ mod report;
 mod seat;
 mod sight;
 mod stuck;
+mod tasks;
 mod wake;
 
 use around::Around;

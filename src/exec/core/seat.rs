@@ -47,6 +47,8 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) lost: AtomicBool,
     /// Its host has not driven it for long: see `Core::expose_stuck`.
     pub(in crate::exec) held_up: AtomicBool,
+    /// The number of the task that is polled, or was last.
+    pub(in crate::exec) task: AtomicU64,
     /// Where the task was spawned that is polled, or was last.
     pub(in crate::exec) place: AtomicCell<Option<&'static Location<'static>>>,
     /// The record of the running poll, if it is a long one that others wait for.
@@ -91,6 +93,7 @@ impl Seat {
             late: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             held_up: AtomicBool::new(false),
+            task: AtomicU64::new(0),
             place: AtomicCell::new(None),
             blame: Mutex::new(None),
             thread: AtomicI32::new(0),

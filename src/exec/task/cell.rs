@@ -61,8 +61,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     pub(super) account: Arc<Account>,
     pub(super) flags: Flags,
     pub(super) origin: Origin,
-    /// When it became ready last.
-    pub(super) queued_at: AtomicU64,
+    /// When it became ready; 0 from the beginning of its poll until that is so again.
+    queued_at: AtomicU64,
     /// Where it waits in its group's queue, if it does.
     place: AtomicU64,
     /// Whether it belongs to a query: known here to spare the way to the account on every poll.
@@ -137,6 +137,29 @@ impl<S: ?Sized> Cell<S> {
     #[inline]
     pub(in crate::exec) fn queued(&self, now: Nanos) {
         self.queued_at.store(now.0, Relaxed);
+    }
+
+    /// It is polled now. Since when it was ready.
+    #[inline]
+    pub(super) fn no_longer_queued(&self) -> Nanos {
+        let since = self.queued_at.load(Relaxed);
+        self.queued_at.store(0, Relaxed);
+        Nanos(since)
+    }
+
+    /// Since when it is ready to be polled, if it is.
+    pub(in crate::exec) fn ready_since(&self) -> Option<Nanos> {
+        let since = self.queued_at.load(Relaxed);
+        (since > 0).then_some(Nanos(since))
+    }
+
+    pub(in crate::exec) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Its own CPU time, which is kept for tasks without a query.
+    pub(in crate::exec) fn own_cpu(&self) -> Option<Nanos> {
+        (!self.in_query).then(|| Nanos(self.cpu.load(Relaxed)))
     }
 
     pub(super) fn must_end(&self, worker: &Worker) -> bool {

@@ -128,7 +128,7 @@ mod loom {
             if self.must_end() {
                 return;
             }
-            let ticket = self.waiting.enter(0, Waker::from(self.bell.clone()));
+            let ticket = self.waiting.enter(0, Waker::from(self.bell.clone()), None);
             let aborted = self.flags.waits(ticket);
             if !aborted && self.verdict.get().is_none() {
                 self.bell.wait();

@@ -16,7 +16,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll};
 use tokio::task::coop;
 
@@ -76,8 +76,8 @@ where
             hooks::call(hooks.before_poll.as_ref(), &self.cell.meta());
         }
         let started = worker.now();
-        worker.polls_task_of(self.cell.origin.place);
-        let delay = started.since(Nanos(self.cell.queued_at.load(Relaxed)));
+        worker.polls_task(self.cell.id.number(), self.cell.origin.place);
+        let delay = started.since(self.cell.no_longer_queued());
         let mut step = if self.cell.must_end(worker) {
             Step::End(self.as_mut().cancel())
         } else {
@@ -199,11 +199,11 @@ where
             return Step::Wait;
         }
         let this = self.as_mut().project();
-        let ticket = this
-            .cell
-            .account
-            .waiting
-            .enter(worker.index(), cx.waker().clone());
+        let ticket = this.cell.account.waiting.enter(
+            worker.index(),
+            cx.waker().clone(),
+            Some(this.scope.task.clone()),
+        );
         *this.ticket = Some(ticket);
         let aborted = this.cell.flags.waits(ticket);
         let core = this.cell.account.core();
@@ -235,8 +235,7 @@ where
     fn finish(self: Pin<&mut Self>, output: Result<F::Output, JoinError>) {
         let this = self.project();
         if let Some(ticket) = this.ticket.take() {
-            let waker = this.cell.account.waiting.leave(ticket);
-            drop(waker);
+            drop(this.cell.account.waiting.leave(ticket));
         }
         let lease = this.scope.lease.take();
         this.cell.account.task_gone(this.cell.id.number());

@@ -30,9 +30,10 @@ impl Worker {
         self.is_cancelling() || self.seat.preempt.load(Relaxed) || self.core.clock().now() >= ends
     }
 
-    /// A poll begins, of a task that was spawned here.
+    /// A poll begins, of the task with this number, which was spawned here.
     #[inline]
-    pub(in crate::exec) fn polls_task_of(&self, place: &'static Location<'static>) {
+    pub(in crate::exec) fn polls_task(&self, number: u64, place: &'static Location<'static>) {
+        self.seat.task.store(number, Relaxed);
         self.seat.place.store(Some(place));
     }
 

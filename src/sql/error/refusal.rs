@@ -11,10 +11,14 @@ use std::ops::Deref;
 impl SqlError {
     /// An error of the first statement, nothing applied before it.
     pub fn new(kind: SqlErrorKind, span: Span) -> SqlError {
+        let hint = match &kind {
+            SqlErrorKind::Select(error) => error.hint().map(str::to_owned),
+            _ => None,
+        };
         SqlError(Box::new(Refusal {
             kind,
             span,
-            hint: None,
+            hint,
             did_you_mean: None,
             statement: 1,
             applied: 0,

@@ -20,6 +20,7 @@ const VARIABLE: &str =
 const NAME: &str =
     "a name is a letter or _ followed by at most 63 letters, digits, _, $ or -, for example etl_1";
 
+mod explain;
 mod operation;
 mod part;
 mod statement;
@@ -71,10 +72,12 @@ impl<'a> Parser<'a> {
 
     fn end(&self) -> Parsed<()> {
         if self.at < self.toks.len() {
-            return Err(self.unexpected(
-                &["the end of the statement"],
-                "statements are separated by ;",
-            ));
+            let hint = if self.peek_keyword("TO") {
+                "the classifiers stand before the properties: CREATE RESOURCE GROUP etl TO (user='loader') WITH (..)"
+            } else {
+                "statements are separated by ;"
+            };
+            return Err(self.unexpected(&["the end of the statement"], hint));
         }
         Ok(())
     }

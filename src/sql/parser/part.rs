@@ -104,17 +104,22 @@ impl Parser<'_> {
         }
         let mut all = Vec::new();
         loop {
-            let key = self.key("the key of a property", ASSIGNMENT)?;
-            if !self.punct('=') {
-                return Err(self.unexpected(&["="], ASSIGNMENT));
-            }
-            let value = self.value()?;
-            all.push(Assignment { key, value });
+            all.push(self.assignment("the key of a property", ASSIGNMENT)?);
             if self.punct(')') {
                 return Ok(all);
             }
             self.comma_or_close(ASSIGNMENT)?;
         }
+    }
+
+    /// `key = value`, with the value in quotes or a number.
+    pub(super) fn assignment(&mut self, what: &str, example: &str) -> Parsed<Assignment> {
+        let key = self.key(what, example)?;
+        if !self.punct('=') {
+            return Err(self.unexpected(&["="], example));
+        }
+        let value = self.value(example)?;
+        Ok(Assignment { key, value })
     }
 
     /// `variable = value`; the value may be a bare word too.
@@ -130,12 +135,12 @@ impl Parser<'_> {
             self.at += 1;
             return Ok(Assignment { key, value });
         }
-        let value = self.value()?;
+        let value = self.value(ASSIGNMENT)?;
         Ok(Assignment { key, value })
     }
 
     /// A quoted text, or a bare number with an optional sign (so that the range check can speak of it).
-    fn value(&mut self) -> Parsed<Spanned<String>> {
+    fn value(&mut self, example: &str) -> Parsed<Spanned<String>> {
         let minus = match self.peek() {
             Some(t) if t.kind == TokKind::Punct('-') => 1,
             _ => 0,
@@ -148,7 +153,7 @@ impl Parser<'_> {
             self.at += minus + 1;
             return Ok(Spanned::new(format!("{sign}{}", number.text), span));
         }
-        self.quoted("a value in quotes", ASSIGNMENT)
+        self.quoted("a value in quotes", example)
     }
 
     /// `(id, ..)`

@@ -4,6 +4,8 @@
 
 use super::{ASSIGNMENT, EXAMPLE, Parsed, Parser, VARIABLE};
 use crate::sql::ast::*;
+use crate::sql::error::{SqlError, SqlErrorKind};
+use crate::sql::like::ends_in_escape;
 use crate::sql::span::Spanned;
 
 impl Parser<'_> {
@@ -19,13 +21,9 @@ impl Parser<'_> {
             if !self.peek_keyword("RESOURCE") {
                 return Err(self.unexpected(&["RESOURCE", "WATCH"], EXAMPLE));
             }
-            self.resource_group()?;
-            let if_exists = self.keyword("IF");
-            if if_exists {
-                self.expect("EXISTS")?;
-            }
-            let name = self.name()?;
-            Ok(Statement::DropGroup(DropGroup { if_exists, name }))
+            self.drop_group()
+        } else if self.keyword("EXPLAIN") {
+            self.explain()
         } else if self.keyword("SHOW") {
             self.show()
         } else if self.keyword("KILL") {
@@ -43,13 +41,23 @@ impl Parser<'_> {
             Ok(Statement::SetGlobal(self.setting()?))
         } else {
             let words = [
-                "CREATE", "ALTER", "DROP", "SHOW", "SET", "KILL", "SELECT", "ROLLBACK",
+                "CREATE", "ALTER", "DROP", "SHOW", "SET", "KILL", "SELECT", "EXPLAIN", "ROLLBACK",
             ];
             Err(self.unexpected(&words, EXAMPLE))
         }
     }
 
-    fn create(&mut self) -> Parsed<Statement> {
+    pub(super) fn drop_group(&mut self) -> Parsed<Statement> {
+        self.resource_group()?;
+        let if_exists = self.keyword("IF");
+        if if_exists {
+            self.expect("EXISTS")?;
+        }
+        let name = self.name()?;
+        Ok(Statement::DropGroup(DropGroup { if_exists, name }))
+    }
+
+    pub(super) fn create(&mut self) -> Parsed<Statement> {
         if self.peek_keyword("OR") {
             return Err(self.unexpected(
                 &["RESOURCE"],
@@ -94,7 +102,7 @@ impl Parser<'_> {
         }))
     }
 
-    fn alter(&mut self) -> Parsed<Statement> {
+    pub(super) fn alter(&mut self) -> Parsed<Statement> {
         self.resource_group()?;
         let name = self.name()?;
         let action = if self.keyword("ADD") {
@@ -173,8 +181,12 @@ impl Parser<'_> {
         if !self.keyword("LIKE") {
             return Ok(None);
         }
-        self.quoted("a pattern in quotes", "for example LIKE 'etl%'")
-            .map(Some)
+        let pattern = self.quoted("a pattern in quotes", "for example LIKE 'etl%'")?;
+        if ends_in_escape(&pattern) {
+            return Err(SqlError::new(SqlErrorKind::OpenEscape, pattern.span)
+                .with_hint("\\ takes the next character as it is; a backslash itself is \\\\"));
+        }
+        Ok(Some(pattern))
     }
 
     fn groups_or_group(&mut self) -> Parsed<()> {

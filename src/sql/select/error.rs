@@ -111,6 +111,31 @@ impl SelectError {
         }
     }
 
+    /// What to write instead, where whoever found the error does not know better.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            SelectError::Ambiguous { .. } => "name them apart, as in SELECT name AS a, id AS b",
+            SelectError::InvalidText { .. } => {
+                "a quoted text takes the type of the other side, as in tasks = '12'"
+            }
+            SelectError::NotGrouped { .. } => {
+                "as in SELECT type, count(*) FROM groups GROUP BY type, or max(name)"
+            }
+            SelectError::MisplacedAggregate { .. } => {
+                "aggregates stand behind SELECT and in ORDER BY, as in SELECT count(*) FROM groups"
+            }
+            SelectError::BadPosition { .. } => {
+                "positions count the columns of the result from 1; a name says it too, as in ORDER BY name"
+            }
+            SelectError::NotBoolean { .. } => "compare it with something, as in WHERE tasks > 0",
+            SelectError::Negative { .. } => {
+                "leave it out to have all rows, as in LIMIT 10 OFFSET 20"
+            }
+            SelectError::OutOfRange { .. } => "avg(..) has no such bound",
+            _ => return None,
+        })
+    }
+
     pub(crate) fn code(&self) -> &'static str {
         match self {
             SelectError::TooManyTokens { .. } => "too_many_tokens",

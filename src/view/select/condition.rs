@@ -6,7 +6,7 @@ use super::names::{Names, Typed, settle};
 use super::value::compare;
 use crate::sql::like::like;
 use crate::sql::select::{Compare, Predicate, Scalar, SelectError};
-use crate::sql::{SqlError, Type, Value};
+use crate::sql::{Span, SqlError, SqlErrorKind, Type, Value};
 use std::cmp::Ordering;
 
 /// A value of a row: one of its columns, or the same for all.
@@ -33,53 +33,28 @@ pub(super) enum Condition {
     Compare(Operand, Compare, Operand),
     /// Equal to one of them.
     In(Operand, Vec<Operand>),
-    Like(Operand, Operand),
+    /// The place is the pattern's.
+    Like(Operand, Operand, Span),
     IsNull(Operand),
     Truth(Operand),
 }
 
 impl Condition {
-    pub(super) fn holds(&self, row: &[Value]) -> Option<bool> {
-        match self {
-            Condition::And(parts) => {
-                let mut known = Some(true);
-                for part in parts {
-                    match part.holds(row) {
-                        Some(false) => return Some(false),
-                        None => known = None,
-                        Some(true) => {}
-                    }
-                }
-                known
-            }
-            Condition::Or(parts) => {
-                let mut known = Some(false);
-                for part in parts {
-                    match part.holds(row) {
-                        Some(true) => return Some(true),
-                        None => known = None,
-                        Some(false) => {}
-                    }
-                }
-                known
-            }
-            Condition::Not(inner) => inner.holds(row).map(|truth| !truth),
+    /// Whether it is true of the row; None if that is unknown. Parts are looked at from left to right, as far as needed.
+    pub(super) fn holds(&self, row: &[Value]) -> Result<Option<bool>, SqlError> {
+        Ok(match self {
+            Condition::And(parts) => all(parts, row, true)?,
+            Condition::Or(parts) => all(parts, row, false)?,
+            Condition::Not(inner) => inner.holds(row)?.map(|truth| !truth),
             Condition::Compare(left, operator, right) => {
-                Some(fits(*operator, order(left.of(row), right.of(row))?))
+                order(left.of(row), right.of(row)).map(|ordering| fits(*operator, ordering))
             }
-            Condition::In(operand, list) => {
-                let mut known = Some(false);
-                for one in list {
-                    match order(operand.of(row), one.of(row)) {
-                        Some(Ordering::Equal) => return Some(true),
-                        None => known = None,
-                        Some(_) => {}
-                    }
-                }
-                known
-            }
-            Condition::Like(operand, pattern) => match (operand.of(row), pattern.of(row)) {
-                (Value::Text(text), Value::Text(pattern)) => Some(like(pattern, text)),
+            Condition::In(operand, list) => is_among(operand.of(row), list, row),
+            Condition::Like(operand, pattern, at) => match (operand.of(row), pattern.of(row)) {
+                (Value::Text(text), Value::Text(pattern)) => Some(
+                    like(pattern, text)
+                        .map_err(|_| SqlError::new(SqlErrorKind::OpenEscape, *at))?,
+                ),
                 _ => None,
             },
             Condition::IsNull(operand) => Some(matches!(operand.of(row), Value::Null)),
@@ -87,8 +62,33 @@ impl Condition {
                 Value::Bool(truth) => Some(*truth),
                 _ => None,
             },
+        })
+    }
+}
+
+/// `neutral` if all parts are; the opposite if one is that; else unknown.
+fn all(parts: &[Condition], row: &[Value], neutral: bool) -> Result<Option<bool>, SqlError> {
+    let mut known = Some(neutral);
+    for part in parts {
+        match part.holds(row)? {
+            Some(truth) if truth != neutral => return Ok(Some(truth)),
+            Some(_) => {}
+            None => known = None,
         }
     }
+    Ok(known)
+}
+
+fn is_among(value: &Value, list: &[Operand], row: &[Value]) -> Option<bool> {
+    let mut known = Some(false);
+    for one in list {
+        match order(value, one.of(row)) {
+            Some(Ordering::Equal) => return Some(true),
+            None => known = None,
+            Some(_) => {}
+        }
+    }
+    known
 }
 
 fn order(a: &Value, b: &Value) -> Option<Ordering> {
@@ -157,8 +157,8 @@ pub(super) fn bind(
             negated,
         } => {
             let operand = text(names, scalar, pattern, *negated)?;
-            let pattern = text(names, pattern, scalar, *negated)?;
-            Ok(not(Condition::Like(operand, pattern), *negated))
+            let (at, pattern) = (pattern.span(), text(names, pattern, scalar, *negated)?);
+            Ok(not(Condition::Like(operand, pattern, at), *negated))
         }
         Predicate::Between {
             scalar,

@@ -23,15 +23,15 @@ use std::collections::HashMap;
 /// # Errors
 ///
 /// With its place: a column that does not exist, types that do not fit, aggregates where they may not be, a sum that
-/// does not fit into 64 bits.
+/// does not fit into 64 bits, a LIKE pattern that ends in its escape.
 pub fn answer(select: &Select, relation: &Relation) -> Result<Output, SqlError> {
     let plan = Plan::new(select, relation)?;
     let mut kept: Vec<&[Value]> = Vec::new();
     for row in &relation.rows {
-        let holds = plan
-            .filter
-            .as_ref()
-            .is_none_or(|filter| filter.holds(row) == Some(true));
+        let holds = match &plan.filter {
+            Some(filter) => filter.holds(row)? == Some(true),
+            None => true,
+        };
         if holds {
             kept.push(row);
         }
@@ -47,7 +47,7 @@ pub fn answer(select: &Select, relation: &Relation) -> Result<Output, SqlError> 
     let most = select.limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
     });
-    let mut output = Output::table("SELECT", plan.names);
+    let mut output = Output::table("SELECT", plan.names).with_types(plan.types);
     for row in rows.into_iter().skip(skip).take(most) {
         output.push(row.values);
     }

@@ -1,0 +1,270 @@
+//! A response's body: made by a task of the query, taken by the connection.
+//!
+//! Mechanism; the making on workers, the taking on whichever task polls the connection. A body that is ready to its
+//! end when its handler returns, as most are, comes along with the head and costs no task. Another one gets a task of
+//! the same query, which hands over one frame at a time: whatever computes a row of an answer is in its group's
+//! share, can be killed, and ends when the client has gone.
+
+use super::answer::Answer;
+use super::future::origin;
+use crate::exec::abort_on_drop::AbortOnDropHandle;
+use crate::exec::join::JoinError;
+use crate::exec::task;
+use bytes::Buf;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use std::error::Error;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{Location, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::sync::mpsc;
+
+/// Frames that come along with the head: the data of a whole answer, and its trailers.
+const AHEAD: usize = 2;
+
+type Item<D> = Result<Frame<D>, BodyError>;
+
+/// Why a response ended before its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// The inner body failed.
+    Inner(Box<dyn Error + Send + Sync>),
+    /// The query was ended; [`JoinError::reason`] says why.
+    Ended(JoinError),
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BodyError::Inner(error) => error.fmt(f),
+            BodyError::Ended(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for BodyError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            BodyError::Inner(error) => error.source(),
+            BodyError::Ended(error) => error.source(),
+        }
+    }
+}
+
+/// The body of a response of [`ResourceGroup`](super::ResourceGroup). Dropping it ends what makes it.
+#[pin_project::pin_project]
+pub struct ResponseBody<B: Body> {
+    #[pin]
+    kind: Kind<B>,
+}
+
+#[pin_project::pin_project(project = Of)]
+enum Kind<B: Body> {
+    /// Nothing, or what a hook answered in place of the handler.
+    Plain(#[pin] Option<B>),
+    Made(Made<B::Data>),
+}
+
+/// What a task of the query has made, and goes on making.
+struct Made<D> {
+    ahead: [Option<Item<D>>; AHEAD],
+    rest: Option<Rest<D>>,
+    /// What is left to take.
+    hint: SizeHint,
+}
+
+struct Rest<D> {
+    frames: mpsc::Receiver<Item<D>>,
+    maker: AbortOnDropHandle<()>,
+    is_grpc: bool,
+}
+
+/// Takes what is ready of a body and leaves the rest to a task. Called in a task of the query.
+pub(super) async fn begin<B>(
+    body: B,
+    place: &'static Location<'static>,
+    is_grpc: bool,
+) -> ResponseBody<B>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let hint = body.size_hint();
+    // To be moved between two polls it has to be pinned elsewhere; most bodies are a box themselves and as small.
+    let mut body = Box::pin(body);
+    let mut ahead = [None, None];
+    let mut is_over = body.is_end_stream();
+    for place in &mut ahead {
+        if is_over {
+            break;
+        }
+        match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
+            Poll::Pending => break,
+            Poll::Ready(None) => is_over = true,
+            Poll::Ready(Some(frame)) => {
+                is_over = frame.is_err() || body.is_end_stream();
+                *place = Some(frame.map_err(|error| BodyError::Inner(error.into())));
+            }
+        }
+    }
+    let rest = if is_over {
+        None
+    } else {
+        stream(body, place, is_grpc)
+    };
+    ResponseBody {
+        kind: Kind::Made(Made { ahead, rest, hint }),
+    }
+}
+
+fn stream<B>(
+    body: Pin<Box<B>>,
+    place: &'static Location<'static>,
+    is_grpc: bool,
+) -> Option<Rest<B::Data>>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let (hand, frames) = mpsc::channel(1);
+    // It is called in a task, so that there is one to be beside.
+    let maker = task::spawn_beside(origin(place), make(body, hand)).ok()?;
+    Some(Rest {
+        frames,
+        maker: AbortOnDropHandle::new(maker),
+        is_grpc,
+    })
+}
+
+async fn make<B>(mut body: Pin<Box<B>>, hand: mpsc::Sender<Item<B::Data>>)
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    while !body.is_end_stream() {
+        // Not made before there is room for it.
+        let Ok(room) = hand.reserve().await else {
+            return;
+        };
+        match poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            Some(Ok(frame)) => room.send(Ok(frame)),
+            Some(Err(error)) => return room.send(Err(BodyError::Inner(error.into()))),
+            None => return,
+        }
+    }
+}
+
+impl<B: Body> ResponseBody<B> {
+    pub(super) fn empty() -> ResponseBody<B> {
+        ResponseBody {
+            kind: Kind::Plain(None),
+        }
+    }
+
+    pub(super) fn plain(body: B) -> ResponseBody<B> {
+        ResponseBody {
+            kind: Kind::Plain(Some(body)),
+        }
+    }
+}
+
+impl<D: Buf> Made<D> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<D>>> {
+        let item = match self.ahead.iter_mut().find_map(Option::take) {
+            Some(item) => Some(item),
+            None => match &mut self.rest {
+                Some(rest) => ready!(rest.poll_frame(cx)),
+                None => None,
+            },
+        };
+        match &item {
+            Some(Ok(frame)) => self.taken(frame.data_ref().map_or(0, Buf::remaining)),
+            Some(Err(_)) | None => self.rest = None,
+        }
+        Poll::Ready(item)
+    }
+
+    fn taken(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
+        let mut hint = SizeHint::new();
+        if let Some(upper) = self.hint.upper() {
+            hint.set_upper(upper.saturating_sub(bytes));
+        }
+        hint.set_lower(self.hint.lower().saturating_sub(bytes));
+        self.hint = hint;
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_none() && self.ahead.iter().all(Option::is_none)
+    }
+}
+
+impl<D> Rest<D> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<D>>> {
+        if let Some(item) = ready!(self.frames.poll_recv(cx)) {
+            return Poll::Ready(Some(item));
+        }
+        let error = match ready!(Pin::new(&mut self.maker).poll(cx)) {
+            Ok(()) => return Poll::Ready(None),
+            Err(error) => error,
+        };
+        let error = match error.try_into_panic() {
+            Ok(payload) => resume_unwind(payload),
+            Err(error) => error,
+        };
+        Poll::Ready(Some(if self.is_grpc {
+            let mut trailers = HeaderMap::new();
+            Answer::to_end(error.reason()).write_grpc(&mut trailers);
+            Ok(Frame::trailers(trailers))
+        } else {
+            Err(BodyError::Ended(error))
+        }))
+    }
+}
+
+impl<B> Body for ResponseBody<B>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Data = B::Data;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item<B::Data>>> {
+        match self.project().kind.project() {
+            Of::Made(made) => made.poll_frame(cx),
+            Of::Plain(body) => match body.as_pin_mut() {
+                Some(body) => body
+                    .poll_frame(cx)
+                    .map_err(|error| BodyError::Inner(error.into())),
+                None => Poll::Ready(None),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Made(made) => made.is_end_stream(),
+            Kind::Plain(body) => body.as_ref().is_none_or(Body::is_end_stream),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Made(made) => made.hint,
+            Kind::Plain(None) => SizeHint::with_exact(0),
+            Kind::Plain(Some(body)) => body.size_hint(),
+        }
+    }
+}
+
+impl<B: Body> fmt::Debug for ResponseBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseBody").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,268 @@
+//! The serve loop and the executor: connections in groups, their end, and what does not end the loop.
+
+use crate::scene::{Ask, Door, get, governor, here, http1, http2, layer, request, whole};
+use axum::Router;
+use axum::extract::Extension;
+use axum::routing::get as route;
+use quotient::hyper::{Executor, Listener, Peer, into_tokio, serve};
+use quotient::{Error, Governor, Host};
+use std::future::IntoFuture;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+const EDGE: &str = "
+    CREATE RESOURCE GROUP edge WITH ('cpu_core_limit'='1');
+    CREATE RESOURCE GROUP bi TO (user='bi') WITH ('cpu_core_limit'='1')";
+
+async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_and_streams_are_tasks_of_the_group_and_requests_of_theirs() {
+    let (governor, _watch) = governor(EDGE);
+    let app = Router::new()
+        .route("/layered", route(|| async { here() }))
+        .layer(layer(&governor))
+        .route("/bare", route(|| async { here() }))
+        .route(
+            "/peer",
+            route(|Extension(peer): Extension<Peer>| async move { peer.0.to_string() }),
+        );
+    let (listener, address) = listen().await;
+    tokio::spawn(serve(&governor, listener, app).group("edge").into_future());
+
+    let mut one = http1(address).await;
+    let answer = one.ask(request("bi", "/bare")).await;
+    assert_eq!(answer.text(), "edge false");
+    let answer = one.ask(request("bi", "/layered")).await;
+    assert_eq!(answer.text(), "bi true");
+    let answer = one.ask(request("bi", "/peer")).await;
+    assert!(answer.text().starts_with("127.0.0.1:"));
+
+    let mut two = http2(address).await;
+    for (path, group) in [("/bare", "edge false"), ("/layered", "bi true")] {
+        let answer = two.ask(request("bi", path)).await;
+        assert_eq!(answer.text(), group);
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_does_not_exist_is_an_error_at_once() {
+    let (governor, _watch) = governor(EDGE);
+    let (listener, _) = listen().await;
+    let error = serve(&governor, listener, Router::new())
+        .group("egde")
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::UnknownGroup { similar: Some(name), .. } if name == "edge"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_lets_requests_finish_closes_idle_connections_and_ends_the_loop() {
+    let (governor, _watch) = governor(EDGE);
+    let door = Door::closed();
+    let app = {
+        let door = door.clone();
+        let waits = || async move {
+            door.pass().await;
+            "finished"
+        };
+        Router::new()
+            .route("/", route(waits))
+            .layer(layer(&governor))
+    };
+    let (listener, address) = listen().await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = serve(&governor, listener, app)
+        .group("edge")
+        .with_graceful_shutdown(async move { drop(stopped.await) });
+    let server = tokio::spawn(server.into_future());
+    let silent = TcpStream::connect(address).await.unwrap();
+    let mut idle = http1(address).await;
+    let asks = tokio::spawn(get(address, "bi", "/"));
+    crate::scene::until_running(&governor, 1).await;
+    idle.ready().await.unwrap();
+
+    stop.send(()).unwrap();
+    crate::scene::until(|| idle.is_closed()).await;
+    assert!(
+        TcpStream::connect(address).await.is_err(),
+        "nothing listens any more"
+    );
+    assert!(!server.is_finished() && !asks.is_finished());
+    door.let_pass(1);
+    assert_eq!(asks.await.unwrap().text(), "finished");
+    server.await.unwrap().unwrap();
+    drop(silent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_of_the_governor_does_not_wait_for_idle_connections() {
+    let (governor, _watch) = governor(EDGE);
+    let app = Router::new().route("/", route(|| async { here() }));
+    let (listener, address) = listen().await;
+    let server = tokio::spawn(serve(&governor, listener, app).into_future());
+    let mut idle = http1(address).await;
+    let answer = idle.ask(request("bi", "/")).await;
+    assert_eq!(answer.text(), "default_wg false");
+    let mut idle_2 = http2(address).await;
+    idle_2.ask(request("bi", "/")).await;
+    // Without end, if it waited for them.
+    governor.shutdown(Duration::MAX).await;
+    server.await.unwrap().unwrap();
+}
+
+/// Fails so many times, then gives one connection after the other.
+struct Moody {
+    errors: Vec<io::Error>,
+    inner: TcpListener,
+}
+
+impl Listener for Moody {
+    type Io = TcpStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        match self.errors.pop() {
+            Some(error) => Err(error),
+            None => Listener::accept(&mut self.inner).await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn neither_a_lack_of_descriptors_nor_a_broken_connection_ends_the_loop() {
+    let (governor, _watch) = governor(EDGE);
+    let (inner, address) = listen().await;
+    let emfile = || io::Error::from_raw_os_error(24);
+    let errors = vec![
+        emfile(),
+        emfile(),
+        io::ErrorKind::ConnectionAborted.into(),
+        emfile(),
+    ];
+    let app = Router::new().route("/", route(|| async { here() }));
+    tokio::spawn(serve(&governor, Moody { errors, inner }, app).into_future());
+
+    // Nonsense, and one that breaks off in the middle of its head.
+    for bytes in [&b"\x16\x03\x01 this is not HTTP\r\n\r\n"[..], b"GET / HT"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, bytes)
+            .await
+            .unwrap();
+    }
+    assert_eq!(get(address, "bi", "/").await.text(), "default_wg false");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_panics_without_the_layer_ends_its_connection_only() {
+    let (governor, _watch) = governor(EDGE);
+    let panics = |Extension(peer): Extension<Peer>| async move {
+        assert!(peer.0.port() == 0, "in the handler");
+    };
+    let app = Router::new()
+        .route("/panics", route(panics))
+        .route("/", route(|| async { here() }));
+    let (listener, address) = listen().await;
+    tokio::spawn(serve(&governor, listener, app).into_future());
+    let mut client = http1(address).await;
+    assert!(client.send_request(request("bi", "/panics")).await.is_err());
+    assert_eq!(get(address, "bi", "/").await.text(), "default_wg false");
+}
+
+#[test]
+fn a_governor_with_threads_of_its_own_serves_too() {
+    let governor = Governor::builder()
+        .host(Host::Owned)
+        .workers(2)
+        .init_sql(EDGE)
+        .build()
+        .unwrap();
+    governor.block_on(async {
+        let (listener, address) = listen().await;
+        let app = Router::new()
+            .route("/", route(|| async { here() }))
+            .layer(layer(&governor));
+        let server = serve(&governor, listener, app).group("edge").into_future();
+        let server = quotient::spawn(server);
+        for _ in 0..3 {
+            let io = hyper_util::rt::TokioIo::new(TcpStream::connect(address).await.unwrap());
+            let (mut client, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+            quotient::spawn(connection);
+            let answer = client.send_request(request("bi", "/")).await.unwrap();
+            assert_eq!(whole(answer).await.text(), "bi true");
+        }
+        server.abort();
+    });
+}
+
+#[tokio::test]
+async fn an_executor_spawns_where_it_was_told() {
+    let (governor, _watch) = governor(EDGE);
+    let edge = Executor::in_group(&governor, "edge").unwrap();
+    assert_eq!(edge.spawn(async { here() }).await.unwrap(), "edge false");
+    assert!(Executor::in_group(&governor, "nobody").is_err());
+
+    let query = governor
+        .admit(&quotient::Attributes::new().user("bi"))
+        .await
+        .unwrap();
+    let inherited = query.run(async { Executor::inherit().spawn(async { here() }).await });
+    assert_eq!(inherited.await.unwrap().unwrap(), "bi true");
+    let told = Executor::in_query(query).spawn(async { here() });
+    assert_eq!(told.await.unwrap(), "bi true");
+
+    governor.execute("DROP RESOURCE GROUP edge").await.unwrap();
+    assert_eq!(
+        edge.spawn(async { here() }).await.unwrap(),
+        "default_wg false"
+    );
+}
+
+#[tokio::test]
+async fn a_handle_of_tokios_ends_as_the_task_does() {
+    let (governor, _watch) = governor(EDGE);
+    let spawn = |n: u32| {
+        let task = governor.spawn_in("edge", async move {
+            match n {
+                0 => 7,
+                1 => panic!("at one"),
+                _ => std::future::pending().await,
+            }
+        });
+        task.unwrap()
+    };
+    assert_eq!(into_tokio(spawn(0)).await.unwrap(), 7);
+    let error = into_tokio(spawn(1)).await.unwrap_err();
+    assert_eq!(error.into_panic().downcast_ref(), Some(&"at one"));
+
+    // Ours is ended: theirs is cancelled.
+    let ours = spawn(2);
+    let end = ours.abort_handle();
+    let theirs = into_tokio(ours);
+    end.abort();
+    assert!(theirs.await.unwrap_err().is_cancelled());
+
+    // Theirs is aborted: ours ends.
+    let ours = spawn(2);
+    let watch = ours.abort_handle();
+    let theirs = into_tokio(ours);
+    theirs.abort();
+    assert!(theirs.await.unwrap_err().is_cancelled());
+    crate::scene::until(|| watch.is_finished()).await;
+
+    // Theirs is detached: ours goes on.
+    let done = Arc::new(AtomicU32::new(0));
+    let tell = done.clone();
+    let ours = governor.spawn_in("edge", async move { tell.store(1, Ordering::SeqCst) });
+    drop(into_tokio(ours.unwrap()));
+    crate::scene::until(|| done.load(Ordering::SeqCst) == 1).await;
+}
