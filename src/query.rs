@@ -90,6 +90,9 @@ pub struct Usage {
     pub io_read_bytes: u64,
     /// Bytes written.
     pub io_written_bytes: u64,
+    /// How long operations on metered streams waited for `max_io_bytes_per_second` and for shared capacities, all
+    /// together.
+    pub io_throttled: Duration,
     /// Time since it was admitted, on tokio's clock; zero for a group.
     pub elapsed: Duration,
     /// Its tasks that are alive; zero for a group.
@@ -192,6 +195,7 @@ impl Query {
             io_bytes: account.io.total(),
             io_read_bytes: account.io.read,
             io_written_bytes: account.io.written,
+            io_throttled: account.io_throttled.into(),
             tasks: account.tasks,
             elapsed: self.core.admitted.elapsed(),
         }

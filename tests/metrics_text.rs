@@ -54,6 +54,7 @@ fn bi() -> GroupRow {
                 read: 4_096,
                 written: 512,
             },
+            io_throttled: Nanos::from_millis(750),
             tasks_total: 9,
             tasks_running: 1,
             tasks_queued: 2,

@@ -77,6 +77,8 @@ pub struct AccountUsage {
     pub scan_bytes: u64,
     /// Bytes that its tasks read and wrote through metered files and streams.
     pub io: IoBytes,
+    /// How long operations on metered streams waited for limits.
+    pub io_throttled: Nanos,
     /// Tasks of the query that are alive; zero for a group.
     pub tasks: u64,
 }
@@ -194,6 +196,7 @@ impl Account {
             scan_rows: self.scan_rows.load(Relaxed),
             scan_bytes: self.scan_bytes.load(Relaxed),
             io: self.traffic.counted(),
+            io_throttled: self.traffic.waited(),
             tasks: self.live.load(Relaxed),
         }
     }

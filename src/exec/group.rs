@@ -13,7 +13,7 @@ use super::incoming::Incoming;
 use super::join::Cause;
 use super::stats::GroupUsage;
 use super::tally::Counters;
-use super::task::Runnable;
+use super::task::{Lease, Runnable};
 use crate::mem::OwnerHandle;
 use crate::mem::desk::Desk;
 use crate::sched::fair::{Fair, Slot};
@@ -24,8 +24,8 @@ use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId, Weight};
 use crossbeam_utils::CachePadded;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// A resource group's tasks and account in the executor. Lives until its last task and account are gone.
 pub struct Group {
@@ -40,6 +40,8 @@ pub struct Group {
     memory: Arc<OwnerHandle>,
     /// Where its queries reserve memory.
     desk: Arc<Desk>,
+    /// What is kept with it for those who know it by its accounts.
+    kept: OnceLock<Lease>,
     /// Nothing of it runs any more.
     frozen: Verdict,
     incoming: CachePadded<Mutex<Incoming<Runnable>>>,
@@ -67,6 +69,7 @@ impl Group {
             core: core.clone(),
             desk: Desk::new(name.into(), memory.clone()),
             memory,
+            kept: OnceLock::new(),
             frozen: Verdict::new(),
             slot: core.add_group(this.clone(), weight),
             io: core.pool().add_group(weight),
@@ -98,6 +101,17 @@ impl Group {
     /// Where its queries reserve memory.
     pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
+    }
+
+    /// Keeps something with it that the executor does not know: what its streams are limited to. The first one stays.
+    pub fn keep(&self, it: Lease) {
+        let _ = self.kept.set(it);
+    }
+
+    /// What is kept with it.
+    #[inline]
+    pub fn kept(&self) -> Option<&Lease> {
+        self.kept.get()
     }
 
     /// Ends all its work, and whatever comes: it has cost as many threads as there were workers.

@@ -83,6 +83,8 @@ pub struct GroupUsage {
     pub io_blocking: Nanos,
     /// Bytes that passed through metered files and streams.
     pub io: IoBytes,
+    /// How long operations on metered streams waited for limits, all together.
+    pub io_throttled: Nanos,
     /// Polls.
     pub polls: u64,
     /// Polls longer than the governor's threshold.

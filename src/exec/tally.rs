@@ -109,11 +109,12 @@ pub(super) struct Counters {
     duration: Histogram,
 }
 
-/// Bytes that were read and written, counted per operation and not per slice.
+/// Bytes that were read and written, and what operations waited for limits, counted per operation and not per slice.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     read: AtomicU64,
     written: AtomicU64,
+    waited: AtomicU64,
 }
 
 impl Traffic {
@@ -123,6 +124,14 @@ impl Traffic {
             Direction::Write => &self.written,
         };
         count.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn wait(&self, time: Nanos) {
+        self.waited.fetch_add(time.0, Relaxed);
+    }
+
+    pub(super) fn waited(&self) -> Nanos {
+        Nanos(self.waited.load(Relaxed))
     }
 
     pub(super) fn counted(&self) -> IoBytes {
@@ -175,6 +184,7 @@ impl Counters {
             cpu_blocking: Nanos(self.cpu_blocking.load(Relaxed)),
             blocking: self.blocking.load(Relaxed),
             io: self.traffic.counted(),
+            io_throttled: self.traffic.waited(),
             polls: self.polls.load(Relaxed),
             long_polls: self.long_polls.load(Relaxed),
             tasks_total: self.spawned.load(Relaxed),

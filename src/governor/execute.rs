@@ -123,6 +123,7 @@ impl Governor {
         let next = Routing::new(
             snapshot,
             &inner.core,
+            &inner.station,
             &inner.gate,
             &inner.breaker,
             Some(&last),

@@ -39,6 +39,7 @@ impl GroupHandle {
             io_bytes: usage.io.total(),
             io_read_bytes: usage.io.read,
             io_written_bytes: usage.io.written,
+            io_throttled: usage.io_throttled.into(),
             ..Usage::default()
         }
     }

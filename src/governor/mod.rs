@@ -29,6 +29,7 @@ mod running;
 mod set;
 mod shutdown;
 mod spawn;
+mod streams;
 mod throttle;
 pub(crate) mod variables;
 mod views;
@@ -46,6 +47,7 @@ use crate::exec::core::Core;
 use crate::exec::host::{Crew, Entrance};
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
+use crate::io::flow::Station;
 use crate::mem::pressure::Probe;
 use crate::query::{KillReason, Query};
 use crate::sched::trace::Trace;
@@ -95,6 +97,8 @@ struct Inner {
     /// Held while a change of the catalog is translated, so that translations are in order.
     translating: Mutex<()>,
     routing: ArcSwap<Routing>,
+    /// What the groups' streams have in common.
+    station: Arc<Station>,
     gate: Gate,
     core: Arc<Core>,
     /// How much memory is in use, by all that there is to ask.
@@ -146,12 +150,16 @@ impl Governor {
         let (crew, entrance) = parts.driven;
         let gate = Gate::with_timers_of(entrance.runtime().clone());
         let breaker = Breaker::new();
-        let routing = Routing::new(catalog.snapshot(), &core, &gate, &breaker, None);
+        let runtime = entrance.runtime();
+        let timed = throttle::has_timers(runtime).then(|| runtime.clone());
+        let station = Station::new(timed);
+        let routing = Routing::new(catalog.snapshot(), &core, &station, &gate, &breaker, None);
         let governor = Governor {
             inner: Arc::new(Inner {
                 catalog,
                 translating: Mutex::new(()),
                 routing: ArcSwap::from_pointee(routing),
+                station,
                 gate,
                 core,
                 pressure: parts.pressure,

@@ -101,6 +101,9 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
         family.line(&[name, "read"], row.usage.io.read);
         family.line(&[name, "write"], row.usage.io.written);
     }
+    each(page, &names::GROUP_IO_THROTTLED, rows, |row| {
+        Seconds(row.usage.io_throttled)
+    });
     let mut family = page.family(&names::GROUP_QUERIES);
     for (name, row) in rows {
         family.line(&[name, "running"], row.queries_running);

@@ -216,7 +216,7 @@ pub static PROPERTIES: [Property; 19] = [
         absent: "cpu_core_limit",
         example: "4",
         enforced: true,
-        doc: "share of the blocking pool's threads among groups whose closures wait for one",
+        doc: "share of the blocking pool's threads among groups whose closures wait for one, and of shared IO capacities among those whose streams wait",
         ..PLAIN
     },
     Property {
@@ -225,7 +225,8 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Bytes,
         allowed: "bytes, with or without a unit; 0 is off",
         example: "100MB",
-        doc: "hard cap on metered IO",
+        enforced: true,
+        doc: "hard cap on what metered streams pass, both directions together",
         ..PLAIN
     },
     Property {

@@ -31,6 +31,12 @@ impl Account {
         self.group().counters.traffic.add(direction, bytes);
     }
 
+    /// An operation of the account's waited so long before it could begin, for limits on what may pass.
+    pub fn record_io_wait(&self, time: Nanos) {
+        self.traffic.wait(time);
+        self.group().counters.traffic.wait(time);
+    }
+
     /// The query was seen to have used so much of one kind, perhaps too much. `late`: how long ago it may have
     /// gone over its limit. True if it tripped now, for the first time.
     #[cold]
