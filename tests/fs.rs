@@ -415,3 +415,102 @@ fn a_write_goes_on_to_its_end_though_its_task_is_aborted() {
         assert_eq!(query.usage().io_written_bytes, 3 * MIB as u64);
     });
 }
+
+/// The rate of a limited group: 20 ms of it pass at once, and in operations of 20 ms.
+const RATE: u64 = 1_000_000;
+
+fn limited(rate: u64) -> (Runtime, Governor) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let sql = format!("CREATE RESOURCE GROUP g WITH ('max_io_bytes_per_second'='{rate}')");
+    let governor = governor(&runtime, 1, &sql);
+    (runtime, governor)
+}
+
+#[test]
+fn what_a_limited_group_reads_and_writes_passes_at_its_rate() {
+    let _watched = watched("rate");
+    let (runtime, governor) = limited(RATE);
+    let room = Room::new();
+    let (one, other) = (room.path().join("one"), room.path().join("other"));
+    runtime.block_on(async {
+        let query = admitted(&governor, "g").await;
+        let taken = query.run(async move {
+            let mut taken = Vec::new();
+            let mut since = tokio::time::Instant::now();
+            let mut lap = |bytes: usize| {
+                taken.push((bytes, since.elapsed()));
+                since = tokio::time::Instant::now();
+            };
+            fs::write(&one, pattern(3_000_000)).await.unwrap();
+            lap(3_000_000);
+            assert_eq!(fs::read(&one).await.unwrap(), pattern(3_000_000));
+            lap(3_000_000);
+            fs::copy(&one, &other).await.unwrap();
+            lap(6_000_000);
+            let mut file = File::create(&other).await.unwrap();
+            file.write_all(&pattern(500_000)).await.unwrap();
+            file.flush().await.unwrap();
+            lap(500_000);
+            let mut file = File::open(&other).await.unwrap();
+            let mut read = Vec::new();
+            file.read_to_end(&mut read).await.unwrap();
+            assert_eq!(read, pattern(500_000));
+            lap(500_000);
+            taken
+        });
+        let taken = taken.await.unwrap();
+        for (bytes, time) in taken {
+            let due = bytes as f64 / RATE as f64;
+            // An operation and what had come in before are 20 ms each; the timers beat by the millisecond.
+            let off = (time.as_secs_f64() - due).abs();
+            assert!(off <= 0.05, "{bytes} bytes took {time:?}");
+        }
+        assert_eq!(query.usage().io_bytes, 13_000_000);
+        assert!(query.usage().io_throttled > Duration::from_secs(12));
+    });
+}
+
+#[test]
+fn a_limit_that_is_lifted_holds_nobody_back() {
+    let _watched = watched("lifted");
+    let (runtime, governor) = limited(100);
+    let room = Room::new();
+    let path = room.path().join("f");
+    std::fs::write(&path, pattern(3 * MIB)).unwrap();
+    runtime.block_on(async {
+        let since = tokio::time::Instant::now();
+        let reading = admitted(&governor, "g").await.spawn(fs::read(path));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!reading.is_finished());
+        let lift = "ALTER RESOURCE GROUP g WITH ('max_io_bytes_per_second'='0')";
+        governor.execute(lift).await.unwrap();
+        assert_eq!(reading.await.unwrap().unwrap().len(), 3 * MIB);
+        assert!(
+            since.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            since.elapsed()
+        );
+    });
+}
+
+#[test]
+fn a_copy_that_waits_for_its_rate_goes_on_when_nobody_waits_for_it() {
+    let _watched = watched("copy");
+    let (runtime, governor) = limited(RATE);
+    let room = Room::new();
+    let (one, other) = (room.path().join("one"), room.path().join("other"));
+    std::fs::write(&one, pattern(3 * MIB)).unwrap();
+    runtime.block_on(async {
+        let query = admitted(&governor, "g").await;
+        let copying = query.spawn(fs::copy(one, other.clone()));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        copying.abort();
+        assert!(copying.await.unwrap_err().is_cancelled());
+        let copied = || std::fs::read(&other).unwrap() == pattern(3 * MIB);
+        eventually("all of it is copied", copied).await;
+    });
+}

@@ -1,6 +1,7 @@
 //! The bytes that a file holds between the program and the kernel.
 //!
-//! Pure. The memory beyond the bytes is kept as it is, not cleared, so that it is written with zeros once at most.
+//! Mechanism; whichever thread has the file. The memory beyond the bytes is kept as it is, not cleared, so that it is
+//! written with zeros once at most.
 
 use std::io::{ErrorKind, IoSlice, Read, Result};
 use tokio::io::ReadBuf;

@@ -34,7 +34,7 @@ fn record(bytes: u64) {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod whole {
-    use super::super::slice::{SLICE, Step, Work, run};
+    use super::super::slice::{Slice, Work, run};
     use super::record;
     use std::fs::{File, OpenOptions};
     use std::io::{self, ErrorKind, Read};
@@ -63,18 +63,23 @@ mod whole {
         type Output = u64;
         const UNATTENDED: bool = true;
 
-        fn slice(&mut self) -> Step<u64> {
-            match self.copy() {
-                Ok(many) if many == SLICE as u64 => Step::More,
-                Ok(_) => Step::Done(Ok(self.copied)),
-                Err(error) => Step::Done(Err(error)),
-            }
+        fn slice(&mut self, most: usize) -> Slice<u64> {
+            // Each byte passes twice.
+            let most = (most / 2).max(1) as u64;
+            let before = self.copied;
+            let end = match self.copy(most) {
+                Ok(many) if many == most => None,
+                Ok(_) => Some(Ok(self.copied)),
+                Err(error) => Some(Err(error)),
+            };
+            let bytes = 2 * (self.copied - before);
+            Slice { bytes, end }
         }
     }
 
     impl Copying {
         /// A slice; how many bytes it was, a whole one unless the end was met. The kernel copies where it can.
-        fn copy(&mut self) -> io::Result<u64> {
+        fn copy(&mut self, most: u64) -> io::Result<u64> {
             let (from, to) = match &self.files {
                 Some(files) => files,
                 None => {
@@ -82,7 +87,7 @@ mod whole {
                     self.files.insert(files)
                 }
             };
-            let many = io::copy(&mut from.take(SLICE as u64), &mut &*to)?;
+            let many = io::copy(&mut from.take(most), &mut &*to)?;
             record(many);
             self.copied += many;
             Ok(many)

@@ -55,6 +55,7 @@ mod open_options;
 mod path;
 mod read;
 mod slice;
+mod toll;
 mod write;
 
 pub use copy::copy;

@@ -2,7 +2,7 @@
 //!
 //! Mechanism; slices run on the pool's threads.
 
-use super::slice::{SLICE, Step, Work, run};
+use super::slice::{Slice, Work, run};
 use crate::exec::stats::Direction;
 use crate::exec::task::record_io;
 use crate::mem;
@@ -70,15 +70,17 @@ impl<T: Send + 'static> Work for Reading<T> {
     type Output = T;
     const UNATTENDED: bool = false;
 
-    fn slice(&mut self) -> Step<T> {
+    fn slice(&mut self, most: usize) -> Slice<T> {
         let before = self.bytes.len();
-        let is_whole = self.read();
-        record_io(Direction::Read, (self.bytes.len() - before) as u64);
-        match is_whole {
-            Ok(false) => Step::More,
-            Ok(true) => Step::Done((self.finish)(std::mem::take(&mut self.bytes))),
-            Err(error) => Step::Done(Err(error)),
-        }
+        let is_whole = self.read(most);
+        let bytes = (self.bytes.len() - before) as u64;
+        record_io(Direction::Read, bytes);
+        let end = match is_whole {
+            Ok(false) => None,
+            Ok(true) => Some((self.finish)(std::mem::take(&mut self.bytes))),
+            Err(error) => Some(Err(error)),
+        };
+        Slice { bytes, end }
     }
 }
 
@@ -94,7 +96,7 @@ impl<T> Reading<T> {
     }
 
     /// A slice; true at the end of the file.
-    fn read(&mut self) -> io::Result<bool> {
+    fn read(&mut self, most: usize) -> io::Result<bool> {
         let file = match &self.file {
             Some(file) => file,
             None => {
@@ -105,7 +107,7 @@ impl<T> Reading<T> {
                 self.file.insert(file)
             }
         };
-        let mut left = SLICE;
+        let mut left = most;
         loop {
             // At the length that the file said the end is looked for, in the same slice and without making room.
             let is_due = self.bytes.len() == self.length;

@@ -3,8 +3,10 @@
 //! Mechanism; slices run on the pool's threads. Invariants:
 //! 1. A slice moves at most [`SLICE`] bytes. Between two, the work stands in the pool's queue again, behind what its
 //!    group has there, and the pool chooses anew whose turn it is.
-//! 2. The next slice is queued by the one before: the task that waits is woken once, at the end.
+//! 2. The next slice is queued by the one before: the task that waits is woken once, at the end. Only in a group with
+//!    `max_io_bytes_per_second` it is woken for each slice, since it, and no thread of the pool, waits for that.
 
+use super::toll::{self, Pass};
 use crate::exec::blocking;
 use crate::exec::join::{Cause, JoinHandle};
 use crate::exec::stats::Direction;
@@ -25,16 +27,16 @@ pub(super) trait Work: Send + 'static {
     /// Whether it goes on to its end when nobody waits for it any more.
     const UNATTENDED: bool;
 
-    /// The next slice.
-    fn slice(&mut self) -> Step<Self::Output>;
+    /// The next slice: at most so many bytes, at least one.
+    fn slice(&mut self, most: usize) -> Slice<Self::Output>;
 }
 
 /// What a slice has come to.
-pub(super) enum Step<T> {
-    /// There is more to do.
-    More,
-    /// That was the last one.
-    Done(io::Result<T>),
+pub(super) struct Slice<T> {
+    /// Bytes that have passed, in both directions.
+    pub(super) bytes: u64,
+    /// The result, if that was the last one.
+    pub(super) end: Option<io::Result<T>>,
 }
 
 /// Runs a closure on the pool, as the running task's group and query.
@@ -68,38 +70,87 @@ where
     }
 }
 
+/// Work that has begun or not, in somebody's hands.
+struct Held<W: Work> {
+    work: Option<W>,
+    /// Whose it is, once it has begun.
+    whose: Option<Surroundings>,
+}
+
+impl<W: Work> Drop for Held<W> {
+    /// Nobody waits for it any more.
+    fn drop(&mut self) {
+        if let (Some(work), Some(whose)) = (self.work.take(), self.whose.take())
+            && W::UNATTENDED
+        {
+            run_unattended(whose, work);
+        }
+    }
+}
+
+/// What the pool tells who waits.
+enum Progress<W: Work> {
+    Ended(io::Result<W::Output>),
+    /// The next slice has to be waited for: the group is limited.
+    Paused(Held<W>),
+}
+
 /// All slices of `work`, one after the other.
 pub(super) async fn run<W: Work>(work: W) -> io::Result<W::Output> {
-    let (sender, result) = oneshot::channel();
-    let first = submit(move || turn(work, sender));
-    match result.await {
-        Ok(result) => result,
-        // It was killed, refused or panicked: if that was the first slice's end, its handle knows.
-        Err(_) if first.is_finished() => Err(lost(
-            first.await.err().and_then(|error| error.cause().cloned()),
-        )),
-        Err(_) => Err(lost(None)),
+    let mut held = Held {
+        work: Some(work),
+        whose: None,
+    };
+    loop {
+        let pass = toll::pass(SLICE).await?;
+        let Some(work) = held.work.take() else {
+            return Err(lost(None));
+        };
+        let (sender, progress) = oneshot::channel();
+        let first = submit(move || turn(work, sender, pass));
+        held = match progress.await {
+            Ok(Progress::Ended(result)) => return result,
+            Ok(Progress::Paused(held)) => held,
+            // It was killed, refused or panicked. If that was the first slice's end, which has come, its handle knows.
+            Err(_) => {
+                let error = first.await.err();
+                let why = error.and_then(|error| error.cause().cloned());
+                return Err(lost(why.or_else(why_killed)));
+            }
+        };
     }
 }
 
-/// All slices of `work`, with nobody waiting for it.
-pub(super) fn run_unattended<W: Work>(whose: Surroundings, work: W) {
-    let (sender, _) = oneshot::channel();
-    drop(submit_as(whose, move || turn(work, sender)));
-}
-
-fn turn<W: Work>(mut work: W, sender: oneshot::Sender<io::Result<W::Output>>) {
-    match work.slice() {
-        Step::Done(result) => drop(sender.send(result)),
-        Step::More if W::UNATTENDED || !sender.is_closed() => {
-            drop(submit(move || turn(work, sender)));
+/// All slices of `work`, with nobody waiting for it, and so without waits for limits.
+pub(super) fn run_unattended<W: Work>(whose: Surroundings, mut work: W) {
+    drop(submit_as(whose, move || {
+        if work.slice(SLICE).end.is_none() {
+            run_unattended(surroundings(), work);
         }
-        Step::More => {}
+    }));
+}
+
+fn turn<W: Work>(mut work: W, sender: oneshot::Sender<Progress<W>>, pass: Pass) {
+    let slice = work.slice(pass.most());
+    pass.pay(slice.bytes);
+    if let Some(end) = slice.end {
+        // If nobody listens, nobody wants it.
+        let _ = sender.send(Progress::Ended(end));
+    } else if sender.is_closed() && !W::UNATTENDED {
+        // Nor this.
+    } else if toll::is_limited() {
+        let held = Held {
+            work: Some(work),
+            whose: Some(surroundings()),
+        };
+        let _ = sender.send(Progress::Paused(held));
+    } else {
+        drop(submit(move || turn(work, sender, Pass::free(SLICE))));
     }
 }
 
-/// Writes all the bytes, and counts those that were written.
-pub(super) fn write_all(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
+/// Writes all the bytes, and counts those that were written; how many that were, and whether it worked.
+pub(super) fn write_all(mut file: &File, mut bytes: &[u8]) -> (u64, io::Result<()>) {
     let whole = bytes.len();
     let result = loop {
         if bytes.is_empty() {
@@ -112,8 +163,14 @@ pub(super) fn write_all(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
             Err(error) => break Err(error),
         }
     };
-    task::record_io(Direction::Write, (whole - bytes.len()) as u64);
-    result
+    let written = (whole - bytes.len()) as u64;
+    task::record_io(Direction::Write, written);
+    (written, result)
+}
+
+/// Why whoever runs on this thread was killed, if so.
+fn why_killed() -> Option<Cause> {
+    task::current()?.account.killed().cloned()
 }
 
 /// The error of what ended before it had a result.

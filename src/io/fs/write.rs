@@ -5,7 +5,8 @@
 //! 2. Whoever finds the other gone has the rest written: the future when it is dropped between two slices, the slice
 //!    when the future was dropped meanwhile. Which of the two it is, [`Relay`] says.
 
-use super::slice::{SLICE, Step, Work, lost, run_unattended, submit, write_all};
+use super::slice::{self, SLICE, Work, lost, run_unattended, submit, write_all};
+use super::toll::{self, Pass};
 use crate::exec::task::{Surroundings, surroundings};
 use crate::mem;
 use crate::sync::Mutex;
@@ -30,10 +31,16 @@ use std::sync::Arc;
 /// `quotient_group_io_bytes_total`, direction `write`.
 pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     let mut writing = Writing::new(path.as_ref().to_owned(), contents);
-    while let Some(slice) = writing.next() {
-        let written = match submit(move || slice.write()).await {
-            Ok(written) => written,
-            Err(error) => Err(lost(error.cause().cloned())),
+    while writing.is_due() {
+        let written = match toll::pass(SLICE.min(writing.left().len().max(1))).await {
+            Ok(pass) => match writing.next(pass) {
+                Some(slice) => match submit(move || slice.write()).await {
+                    Ok(written) => written,
+                    Err(error) => Err(lost(error.cause().cloned())),
+                },
+                None => Ok(()),
+            },
+            Err(error) => Err(error),
         };
         if written.is_err() {
             writing.relay.swap(Baton::Ended);
@@ -108,19 +115,29 @@ impl<C: AsRef<[u8]>> Writing<C> {
         self.contents.as_ref().get(self.given..).unwrap_or_default()
     }
 
-    /// The next slice; none at the end.
-    fn next(&mut self) -> Option<Slice> {
+    /// Whether there is a slice to write: the first one, which may be empty, or more.
+    fn is_due(&self) -> bool {
+        match *self.relay.0.lock() {
+            Baton::Path(_) => true,
+            Baton::Here(..) => !self.left().is_empty(),
+            _ => false,
+        }
+    }
+
+    /// The next slice.
+    fn next(&mut self, pass: Pass) -> Option<Slice> {
         let (place, mut memory) = match self.relay.swap(Baton::Ended) {
             Baton::Path(path) => (Place::Path(path), Vec::new()),
-            Baton::Here(file, memory) if !self.left().is_empty() => (Place::Open(file), memory),
+            Baton::Here(file, memory) => (Place::Open(file), memory),
             _ => return None,
         };
         memory.clear();
         let left = self.left();
-        memory.extend_from_slice(left.get(..SLICE).unwrap_or(left));
+        memory.extend_from_slice(left.get(..pass.most()).unwrap_or(left));
         self.given += memory.len();
         self.relay.swap(Baton::Away);
         Some(Slice {
+            pass,
             place,
             memory,
             relay: self.relay.clone(),
@@ -159,6 +176,7 @@ impl<C: AsRef<[u8]>> Drop for Writing<C> {
 
 /// The pool's side.
 struct Slice {
+    pass: Pass,
     place: Place,
     memory: Vec<u8>,
     relay: Arc<Relay>,
@@ -167,7 +185,9 @@ struct Slice {
 impl Slice {
     fn write(self) -> io::Result<()> {
         let file = self.place.open()?;
-        write_all(&file, &self.memory)?;
+        let (bytes, written) = write_all(&file, &self.memory);
+        self.pass.pay(bytes);
+        written?;
         self.relay.back(file, self.memory);
         Ok(())
     }
@@ -208,15 +228,15 @@ impl Work for Rest {
     type Output = ();
     const UNATTENDED: bool = true;
 
-    fn slice(&mut self) -> Step<()> {
+    fn slice(&mut self, most: usize) -> slice::Slice<()> {
         let left = self.bytes.get(self.written..).unwrap_or_default();
-        let slice = left.get(..SLICE).unwrap_or(left);
-        match write_all(&self.file, slice) {
-            Ok(()) if slice.len() < left.len() => {
-                self.written += slice.len();
-                Step::More
-            }
-            result => Step::Done(result),
-        }
+        let part = left.get(..most).unwrap_or(left);
+        let (bytes, written) = write_all(&self.file, part);
+        let end = match written {
+            Ok(()) if part.len() < left.len() => None,
+            result => Some(result),
+        };
+        self.written += part.len();
+        slice::Slice { bytes, end }
     }
 }

@@ -7,6 +7,7 @@
 
 use super::super::buffer::Buffer;
 use super::super::slice::{self, lost, write_all};
+use super::super::toll::Pass;
 use super::cursor::{Done, go_back};
 use crate::exec::join::JoinHandle;
 use std::fs::File as StdFile;
@@ -26,16 +27,23 @@ pub(super) struct Accepted {
     std: Arc<StdFile>,
     back: Option<i64>,
     buffer: Buffer,
+    pass: Option<Pass>,
     fate: Arc<AtomicU8>,
     has_run: bool,
 }
 
 impl Accepted {
-    pub(super) fn new(std: Arc<StdFile>, back: Option<i64>, buffer: Buffer) -> Accepted {
+    pub(super) fn new(
+        std: Arc<StdFile>,
+        back: Option<i64>,
+        buffer: Buffer,
+        pass: Pass,
+    ) -> Accepted {
         Accepted {
             std,
             back,
             buffer,
+            pass: Some(pass),
             fate: Arc::new(AtomicU8::new(ASKED)),
             has_run: false,
         }
@@ -44,8 +52,11 @@ impl Accepted {
     fn write(&mut self) -> io::Result<()> {
         self.has_run = true;
         go_back(&self.std, self.back)?;
-        let written = write_all(&self.std, self.buffer.bytes());
+        let (bytes, written) = write_all(&self.std, self.buffer.bytes());
         self.buffer.discard();
+        if let Some(pass) = self.pass.take() {
+            pass.pay(bytes);
+        }
         written
     }
 

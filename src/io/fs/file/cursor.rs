@@ -8,6 +8,7 @@
 
 use super::super::buffer::Buffer;
 use super::super::slice::submit;
+use super::super::toll::Pass;
 use super::accepted::{self, Accepted};
 use crate::exec::join::JoinHandle;
 use crate::exec::stats::Direction;
@@ -90,31 +91,30 @@ impl Cursor {
         }
     }
 
-    /// Begins to read up to `most` bytes.
-    pub(super) fn start_read(&mut self, std: &Arc<StdFile>, most: usize) {
+    /// Begins to read.
+    pub(super) fn start_read(&mut self, std: &Arc<StdFile>, pass: Pass) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let std = std.clone();
         self.operation = Some(submit(move || {
-            let read = buffer.read_from(&mut &*std, most);
-            record_io(
-                Direction::Read,
-                read.as_ref().map_or(0, |&many| many as u64),
-            );
+            let read = buffer.read_from(&mut &*std, pass.most());
+            let bytes = read.as_ref().map_or(0, |&many| many as u64);
+            record_io(Direction::Read, bytes);
+            pass.pay(bytes);
             (Done::Read(read.map(drop)), buffer)
         }));
     }
 
-    /// Begins to write up to `most` of these bytes; how many.
+    /// Begins to write some of these bytes; how many.
     pub(super) fn start_write(
         &mut self,
         std: &Arc<StdFile>,
         bytes: &[io::IoSlice<'_>],
-        most: usize,
+        pass: Pass,
     ) -> io::Result<usize> {
         let back = self.step_back();
         let mut buffer = std::mem::take(&mut self.buffer);
-        let many = buffer.take(bytes, most);
-        let accepted = Accepted::new(std.clone(), back, buffer);
+        let many = buffer.take(bytes, pass.most());
+        let accepted = Accepted::new(std.clone(), back, buffer, pass);
         self.operation = Some(accepted::submit(accepted)?);
         Ok(many)
     }

@@ -9,6 +9,7 @@ mod poll;
 
 use super::OpenOptions;
 use super::slice::{SLICE, once};
+use super::toll::Toll;
 use crate::exec::task::yield_now;
 use cursor::Cursor;
 use std::fmt;
@@ -48,6 +49,7 @@ use tokio::sync::Mutex;
 pub struct File {
     std: Arc<StdFile>,
     cursor: Mutex<Cursor>,
+    toll: Toll,
     max_buf_size: usize,
 }
 
@@ -94,6 +96,7 @@ impl File {
         File {
             std: Arc::new(std),
             cursor: Mutex::default(),
+            toll: Toll::default(),
             max_buf_size: SLICE,
         }
     }

@@ -3,6 +3,7 @@
 //! Mechanism; the thread that polls. Each waits for what is under way, and then begins its own: as tokio's file does,
 //! a write returns before it is done, a read and a seek when they are.
 
+use super::super::toll::Pass;
 use super::File;
 use super::cursor::{Cursor, Done};
 use std::io::{self, IoSlice, SeekFrom};
@@ -32,7 +33,8 @@ impl AsyncRead for File {
                 cursor.buffer.give(to);
                 return Poll::Ready(Ok(()));
             }
-            cursor.start_read(&file.std, most);
+            let pass = ready!(file.toll.poll(most, cx))?;
+            cursor.start_read(&file.std, pass);
         }
     }
 }
@@ -89,7 +91,12 @@ impl AsyncWrite for File {
         if let Some(Done::Write(written)) = ready!(cursor.poll_done(cx))? {
             written?;
         }
-        Poll::Ready(cursor.start_write(&file.std, bytes, most))
+        let want = bytes.iter().map(|part| part.len()).sum::<usize>().min(most);
+        let pass = match want {
+            0 => Pass::free(most),
+            want => ready!(file.toll.poll(want, cx))?,
+        };
+        Poll::Ready(cursor.start_write(&file.std, bytes, pass))
     }
 
     fn is_write_vectored(&self) -> bool {
