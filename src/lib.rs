@@ -171,7 +171,10 @@
 //!   hyper and `tower`.
 //! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
-//!   one dependency. Nothing on the hot path.
+//!   one dependency, and a span per task as tokio-console reads it. One comparison per spawn while nobody wants spans.
+//! - `metrics` (off): `metrics::facade::publish`, once a second, to the recorder of the crate `metrics`.
+//! - `prometheus` (off): `metrics::prometheus::render`, one page with that of `metrics-exporter-prometheus`.
+//! - `dashboard` (off): `dashboard::router`, a page to look at, for axum. Pulls while somebody looks.
 //! - `pgwire` (off): `server`, a port for psql and every other client of PostgreSQL. Some sixty crates.
 //!
 //! # What is kept stable
@@ -236,6 +239,12 @@ pub mod hyper;
 pub mod postgres;
 #[cfg(feature = "pgwire")]
 pub mod server;
+
+#[cfg(any(feature = "metrics", feature = "prometheus"))]
+mod publish;
+
+#[cfg(feature = "dashboard")]
+pub mod dashboard;
 
 #[doc(inline)]
 pub use admission::AdmissionError;
@@ -355,14 +364,23 @@ mod documents {
     mod memory {}
     #[doc = include_str!("../docs/guide/operating.md")]
     mod operating {}
+    #[cfg(feature = "prometheus")]
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
+    #[cfg(feature = "dashboard")]
+    #[doc = include_str!("../docs/guide/dashboard.md")]
+    mod dashboard {}
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../docs/guide/fleet.md")]
+    mod fleet {}
+    #[doc = include_str!("../docs/guide/coming-from.md")]
+    mod coming_from {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
-    #[doc = include_str!("../docs/guide/io.md")]
-    mod io {}
     #[doc = include_str!("../docs/guide/cli.md")]
     mod cli {}
+    #[doc = include_str!("../docs/guide/io.md")]
+    mod io {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]
     mod runaway_queries {}
 }

@@ -34,6 +34,8 @@ mod throttle;
 pub(crate) mod variables;
 mod views;
 
+#[cfg(any(feature = "metrics", feature = "dashboard"))]
+pub(crate) use background::WeakGovernor;
 pub use build_task::Builder as TaskBuilder;
 pub use builder::{Builder, Host};
 pub use error::Error;

@@ -4,6 +4,7 @@
 //! learns how it ended.
 
 use super::meter::Meter;
+use crate::event::span::Span;
 use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
 use crate::exec::join::{Cause, JoinError};
@@ -30,15 +31,22 @@ pub(super) struct Job<F, R: Send + 'static> {
     closure: Option<F>,
     scope: Scope,
     cell: Arc<Cell<Outcome<R>>>,
+    span: Span,
     refused: Option<Cause>,
 }
 
 impl<F, R: Send + 'static> Job<F, R> {
-    pub(super) fn new(closure: F, scope: Scope, cell: Arc<Cell<Outcome<R>>>) -> Job<F, R> {
+    pub(super) fn new(
+        closure: F,
+        scope: Scope,
+        cell: Arc<Cell<Outcome<R>>>,
+        span: Span,
+    ) -> Job<F, R> {
         Job {
             closure: Some(closure),
             scope,
             cell,
+            span,
             refused: None,
         }
     }
@@ -47,7 +55,7 @@ impl<F, R: Send + 'static> Job<F, R> {
     fn drop_closure(&mut self) -> Option<Box<dyn Any + Send>> {
         let closure = self.closure.take();
         context::in_task(&self.scope, || {
-            catch_unwind(AssertUnwindSafe(|| drop(closure))).err()
+            catch_unwind(AssertUnwindSafe(|| self.span.within(|| drop(closure)))).err()
         })
     }
 
@@ -59,6 +67,7 @@ impl<F, R: Send + 'static> Job<F, R> {
         account.task_gone(self.cell.id().number());
         let lease = self.scope.lease.take();
         contain(|| drop(lease));
+        self.span.end();
         account.home.counters.blocking.fetch_sub(1, SeqCst);
         self.cell.complete(output);
     }
@@ -77,7 +86,9 @@ where
             return;
         };
         meter.begin();
-        let result = context::in_task(&self.scope, || catch_unwind(AssertUnwindSafe(closure)));
+        let result = context::in_task(&self.scope, || {
+            catch_unwind(AssertUnwindSafe(|| self.span.within(closure)))
+        });
         if mem::take_doom() {
             // It has run to its end all the same; what else is its query's ends.
             self.cell.account().core().kill_doomed();

@@ -22,7 +22,7 @@ pub(super) use threads::thread_is_lost;
 use super::account::Account;
 use super::context::Scope;
 use super::join::{Cause, JoinHandle};
-use super::task::{Cell, Lease, Origin, Outcome};
+use super::task::{Cell, Kind, Lease, Origin, Outcome};
 use crate::mem;
 use crate::sched::feedback::Place;
 use job::Job;
@@ -70,14 +70,14 @@ where
 {
     // What the closure itself needs is its query's.
     let _owner = mem::enter(account.memory());
-    let cell = Arc::new(Cell::<Outcome<R>>::of_closure(account.clone(), origin));
+    let (cell, span) = Cell::<Outcome<R>>::new(account.clone(), origin, Kind::Closure);
     let scope = Scope {
         task: cell.clone(),
         lease,
     };
     account.home.counters.blocking.fetch_add(1, SeqCst);
     account.task_began(cell.id().number());
-    let job = Box::new(Job::new(closure, scope, cell.clone()));
+    let job = Box::new(Job::new(closure, scope, cell.clone(), span));
     let number = |number| cell.placed(Place::unpack(number));
     account.core().pool().submit(account, job, number);
     JoinHandle::new(cell)

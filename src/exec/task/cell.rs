@@ -4,6 +4,7 @@
 
 use super::flags::Flags;
 use super::{Id, Origin, Runnable};
+use crate::event::span::{Shape, Span, SpanId};
 use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::hooks::TaskMeta;
@@ -71,6 +72,8 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     closure: bool,
     /// Its own CPU time; only kept for tasks without a query.
     cpu: AtomicU64,
+    /// The span's, for events about its wakers.
+    seen_as: SpanId,
     slot: S,
 }
 
@@ -99,6 +102,12 @@ impl<S: ?Sized> Cell<S> {
 
     pub(in crate::exec) fn is_aborted(&self) -> bool {
         self.flags.is_aborted()
+    }
+
+    /// It was woken, and becomes ready.
+    #[inline]
+    pub(super) fn woken(&self) {
+        self.seen_as.woken();
     }
 
     /// What hooks are told of the task.
@@ -232,6 +241,25 @@ impl<T> Outcome<T> {
     }
 }
 
+/// What a cell is of.
+#[derive(Clone, Copy)]
+pub(in crate::exec) enum Kind {
+    /// A future.
+    Task,
+    /// A closure of the blocking pool.
+    Closure,
+}
+
+impl Kind {
+    /// By what tokio's tools know it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Task => "task",
+            Kind::Closure => "blocking",
+        }
+    }
+}
+
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
     waker: Option<Waker>,
@@ -239,11 +267,32 @@ struct Join<T> {
 }
 
 impl<T> Cell<Outcome<T>> {
-    pub(in crate::exec) fn new(account: Arc<Account>, origin: Origin) -> Cell<Outcome<T>> {
-        Cell {
-            id: Id::next(),
-            in_query: account.query().is_some(),
-            closure: false,
+    /// The cell, and the task's span, which says that it is of this kind and ends with its future.
+    pub(in crate::exec) fn new(
+        account: Arc<Account>,
+        origin: Origin,
+        kind: Kind,
+    ) -> (Arc<Cell<Outcome<T>>>, Span) {
+        let (id, query) = (Id::next(), account.query());
+        let span = if Span::is_wanted() {
+            // A subscriber's memory is nobody's.
+            let _ours = mem::enter_process();
+            Span::begin(Shape {
+                kind: kind.name(),
+                id: id.number(),
+                name: origin.name.as_deref(),
+                group: account.group().name(),
+                query,
+                place: origin.place,
+            })
+        } else {
+            Span::none()
+        };
+        let cell = Cell {
+            id,
+            in_query: query.is_some(),
+            closure: matches!(kind, Kind::Closure),
+            seen_as: span.id(),
             account,
             origin,
             flags: Flags::new(),
@@ -255,15 +304,8 @@ impl<T> Cell<Outcome<T>> {
                 waker: None,
                 taken: false,
             })),
-        }
-    }
-
-    /// The cell of a closure of the blocking pool.
-    pub(in crate::exec) fn of_closure(account: Arc<Account>, origin: Origin) -> Cell<Outcome<T>> {
-        Cell {
-            closure: true,
-            ..Cell::new(account, origin)
-        }
+        };
+        (Arc::new(cell), span)
     }
 
     pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {

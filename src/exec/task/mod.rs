@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
-pub(super) use cell::{Cell, Meta, Outcome, Task, contain};
+pub(super) use cell::{Cell, Kind, Meta, Outcome, Task, contain};
 pub use spawn::{spawn, spawn_as, spawn_beside};
 pub use tokio::task::{consume_budget, coop, unconstrained};
 
@@ -81,7 +81,7 @@ impl Origin {
 /// The handle of a task that was refused before it existed: cancelled, for `cause`.
 #[track_caller]
 pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
-    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone(), Origin::here()));
+    let (cell, _span) = Cell::<Outcome<T>>::new(account.clone(), Origin::here(), Kind::Task);
     cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
     JoinHandle::new(cell)
 }
