@@ -214,6 +214,8 @@ mod tests {
             "SHOW WATCHES",
             "SHOW VARIABLES",
             "SHOW CATALOG HISTORY",
+            "EXPLAIN CLASSIFY (user='a')",
+            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT * FROM groups",
             "EXPLAIN CLASSIFY (user='bi')",
             "EXPLAIN DROP RESOURCE GROUP a",
