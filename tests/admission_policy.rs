@@ -10,10 +10,12 @@ use quotient::admission::{
 use quotient::unit::{GroupId, Nanos, QueryId};
 use std::collections::BTreeMap;
 
-const NOBODY: [u64; 0] = [];
 const A: GroupId = GroupId(10_001);
 const B: GroupId = GroupId(10_002);
 const C: GroupId = GroupId(10_003);
+
+/// The type is said: with a crate that compares numbers with its own values, it cannot be guessed.
+const NOBODY: [u64; 0] = [];
 
 /// A policy of requests that are known by their number, at a time that only the test moves.
 struct Scene {

@@ -34,6 +34,9 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/long-polls.md",
     "docs/guide/io.md",
     "docs/guide/runaway-queries.md",
+    "docs/guide/cli.md",
+    "docs/guide/fleet.md",
+    "docs/guide/coming-from.md",
 ];
 
 /// What is written for those who work on the crate.

@@ -137,6 +137,11 @@ impl Group {
         self.core.pool().set_share(self.io, share);
     }
 
+    /// Nobody finds it any more: threads of the blocking pool are kept free for it no longer.
+    pub fn reserve_no_threads(&self) {
+        self.core.pool().reserve_nothing(self.io);
+    }
+
     /// What it has used, and what its tasks do now.
     pub fn usage(&self) -> GroupUsage {
         let now = self.core.look_at(self);

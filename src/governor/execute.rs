@@ -138,6 +138,7 @@ impl Governor {
             inner.routing.store(Arc::new(next));
             for entry in &dropped {
                 inner.gate.remove(entry.id);
+                entry.group.reserve_no_threads();
             }
             gone.extend(dropped);
         }

@@ -317,6 +317,17 @@ impl Pool {
         self.answer(state);
     }
 
+    pub(in crate::exec) fn reserve_nothing(self: &Arc<Self>, slot: Slot) {
+        let _ours = mem::enter_process();
+        let mut state = self.lock();
+        let share = Share {
+            reserved: 0,
+            ..state.policy.share(slot)
+        };
+        state.policy.set_share(slot, share);
+        self.answer(state);
+    }
+
     /// How long a group's closures have had threads; how many wait, and how many run.
     pub(in crate::exec) fn look_at(&self, slot: Slot) -> (Nanos, usize, usize) {
         let now = self.clock.now();

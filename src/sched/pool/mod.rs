@@ -95,6 +95,14 @@ impl<J> Pool<J> {
         self.fair.set_lasting(slot, share.weight, share.reserved);
     }
 
+    /// What a group may have.
+    pub fn share(&self, slot: Slot) -> Share {
+        Share {
+            weight: self.fair.weight(slot),
+            reserved: self.fair.reserved(slot),
+        }
+    }
+
     /// Puts a closure in its group's line; the number that [`Pool::take`] finds it by, never 0. `owner`: what it has in
     /// common with others for [`Pool::take_of`].
     ///
