@@ -5,6 +5,8 @@
 //! [`EVERY`] is told: a flood of kills must not become a flood of lines. What was left out is counted and told
 //! with the next one; the counters of `metrics` leave nothing out.
 
+pub(crate) mod span;
+
 #[cfg(feature = "tracing")]
 use crate::clock::Clock;
 use crate::unit::{Nanos, QueryId};
@@ -40,6 +42,8 @@ pub enum Kind {
     LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
+    /// The catalog has a new version.
+    Catalog,
     /// A listener could not accept a connection.
     Accept,
     /// Where the catalog is kept cannot be reached; the last one goes on to count.
@@ -48,6 +52,8 @@ pub enum Kind {
     CatalogBack,
     /// What is kept cannot be taken over; the last one goes on to count.
     CatalogRefused,
+    /// Somebody was not let in at the administration port.
+    AdminPort,
 }
 
 impl fmt::Display for Kind {
@@ -62,10 +68,12 @@ impl fmt::Display for Kind {
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
+            Kind::Catalog => "catalog",
             Kind::Accept => "accept",
             Kind::CatalogAway => "catalog_away",
             Kind::CatalogBack => "catalog_back",
             Kind::CatalogRefused => "catalog_refused",
+            Kind::AdminPort => "admin_port",
         })
     }
 }
@@ -95,10 +103,24 @@ pub fn long_poll(group: &str, query: Option<QueryId>, what: &dyn fmt::Display) {
     tell(Kind::LongPoll, group, query, what);
 }
 
+/// Somebody was not let in at the administration port: `what` in one line.
+pub fn admin_port(what: &dyn fmt::Display) {
+    tell(Kind::AdminPort, "", None, what);
+}
+
 /// A worker broke by a panic outside of any poll, and is gone until the governor is built anew.
 pub fn worker_lost(worker: usize) {
     let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
     tell(Kind::WorkerLost, "", None, &what);
+}
+
+/// The catalog has this version now, by this change. Told at the level INFO and each time: a log that left a change out
+/// would be worth little, and people make them, not load.
+pub fn catalog(version: u64, change: &dyn fmt::Display) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(target: "quotient", kind = %Kind::Catalog, version, "{change}");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (version, change);
 }
 
 /// A listener could not accept a connection; it goes on.

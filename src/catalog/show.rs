@@ -159,7 +159,9 @@ fn groups(snapshot: &Snapshot, s: &ShowGroups) -> Result<Output, SqlError> {
             .filter(|(_, _, verbose, _)| s.verbose || !verbose)
     };
     let names = columns().map(|(name, ..)| *name);
-    let mut output = Output::table("SHOW", names.chain(["classifiers"]));
+    let types = columns().map(|(_, kind, ..)| *kind);
+    let mut output =
+        Output::table("SHOW", names.chain(["classifiers"])).with_types(types.chain([Type::Text]));
     for group in &shown {
         let cells: Vec<Value> = columns().map(|(.., cell)| cell(group)).collect();
         let mut row = |classifier: String| {

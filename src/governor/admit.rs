@@ -34,6 +34,11 @@ impl Governor {
         })
     }
 
+    /// Whether there is a group of that name.
+    pub fn has_group(&self, name: &str) -> bool {
+        self.inner.routing.load().by_name(name).is_some()
+    }
+
     fn route(&self, attributes: &Attributes) -> Result<Arc<Entry>, AdmissionError> {
         let routing = self.inner.routing.load();
         if let Some(name) = attributes.get_resource_group() {

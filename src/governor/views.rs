@@ -6,7 +6,7 @@ use super::Governor;
 use crate::metrics::snapshot::GroupRow;
 use crate::sql::select::{Select, SelectError};
 use crate::sql::suggest::closest;
-use crate::sql::{Notice, NoticeKind, Output, SqlError};
+use crate::sql::{Notice, NoticeKind, Output, SqlError, Type};
 use crate::unit::GroupId;
 use crate::view::relation::Relation;
 use crate::view::{long_polls, memory, select, tables, tasks};
@@ -14,7 +14,7 @@ use crate::view::{long_polls, memory, select, tables, tasks};
 /// A system view: its name, and what fills it.
 type View = (&'static str, fn(&Governor) -> Relation);
 
-const VIEWS: [View; 14] = [
+const VIEWS: [View; 15] = [
     ("admission", |governor| {
         tables::admission(refs(&governor.usage_rows(None)))
     }),
@@ -28,6 +28,7 @@ const VIEWS: [View; 14] = [
         let snapshot = governor.inner.routing.load().snapshot.clone();
         tables::groups(refs(&governor.usage_rows(None)), &snapshot)
     }),
+    ("io_resources", Governor::io_resources_view),
     ("long_polls", |governor| {
         long_polls::table(&governor.long_polls())
     }),
@@ -53,6 +54,18 @@ fn refs(rows: &[(GroupId, GroupRow)]) -> impl Iterator<Item = (GroupId, &GroupRo
 }
 
 impl Governor {
+    /// The system views that SELECT reads, by name: the names and types of their columns.
+    pub fn views(&self) -> Vec<(&'static str, Vec<(&'static str, Type)>)> {
+        let columns = |relation: Relation| {
+            let columns = relation.columns.into_iter();
+            columns.map(|column| (column.name, column.kind)).collect()
+        };
+        let views = VIEWS.iter();
+        views
+            .map(|(name, fill)| (*name, columns(fill(self))))
+            .collect()
+    }
+
     pub(super) fn select(&self, statement: &Select) -> Result<Output, SqlError> {
         let name = &statement.from;
         let view = VIEWS.iter().find(|(view, _)| *view == name.value);

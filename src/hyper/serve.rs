@@ -190,11 +190,14 @@ where
                 }
                 Err(error) => {
                     event::accept_failed(&error);
-                    if let Some(wait) = back_off.failed(&error) {
-                        let sleep = std::pin::pin!(tokio::time::sleep(wait));
-                        if let Either::Left(_) = select(&mut stop, sleep).await {
-                            break;
-                        }
+                    let Some(wait) = back_off.failed(&error) else {
+                        // A listener that only fails must not keep its thread.
+                        tokio::task::consume_budget().await;
+                        continue;
+                    };
+                    let sleep = std::pin::pin!(tokio::time::sleep(wait));
+                    if let Either::Left(_) = select(&mut stop, sleep).await {
+                        break;
                     }
                 }
             }

@@ -47,6 +47,17 @@ impl Type {
 }
 
 impl Value {
+    /// Its type; none for NULL.
+    pub fn kind(&self) -> Option<Type> {
+        match self {
+            Value::Null => None,
+            Value::Bool(_) => Some(Type::Bool),
+            Value::Int(_) => Some(Type::Int),
+            Value::Float(_) => Some(Type::Float),
+            Value::Text(_) => Some(Type::Text),
+        }
+    }
+
     /// Whether a table sets it flush right.
     fn is_number(&self) -> bool {
         matches!(self, Value::Int(_) | Value::Float(_))
@@ -149,6 +160,7 @@ impl fmt::Display for Notice {
 pub struct Output {
     tag: String,
     columns: Vec<String>,
+    types: Vec<Type>,
     rows: Vec<Vec<Value>>,
     notices: Vec<Notice>,
 }
@@ -172,6 +184,32 @@ impl Output {
             columns: columns.into_iter().map(Into::into).collect(),
             ..Output::default()
         }
+    }
+
+    /// Says of which type each column is, where that does not follow from the values that happen to be there.
+    #[must_use]
+    pub fn with_types(mut self, types: impl IntoIterator<Item = Type>) -> Output {
+        self.types = types.into_iter().collect();
+        self
+    }
+
+    /// The type of each column: as told, else that of its values, else text.
+    pub fn types(&self) -> Vec<Type> {
+        let of_values = |column: usize| {
+            let mut values = self.rows.iter().filter_map(|row| row.get(column)?.kind());
+            let first = values.next()?;
+            values.all(|kind| kind == first).then_some(first)
+        };
+        let of = |column| {
+            self.types
+                .get(column)
+                .copied()
+                .or_else(|| of_values(column))
+        };
+        let columns = 0..self.columns.len();
+        columns
+            .map(|column| of(column).unwrap_or(Type::Text))
+            .collect()
     }
 
     /// Adds a row. It is cut or filled with [`Value::Null`] to the number of columns.

@@ -27,7 +27,8 @@ pub struct Relation {
 impl Relation {
     /// All of it, as the answer of a SHOW.
     pub fn show(self) -> Output {
-        let mut output = Output::table("SHOW", self.columns.iter().map(|column| column.name));
+        let mut output = Output::table("SHOW", self.columns.iter().map(|column| column.name))
+            .with_types(self.columns.iter().map(|column| column.kind));
         self.rows.into_iter().for_each(|row| output.push(row));
         output
     }

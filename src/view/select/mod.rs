@@ -47,7 +47,7 @@ pub fn answer(select: &Select, relation: &Relation) -> Result<Output, SqlError> 
     let most = select.limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
     });
-    let mut output = Output::table("SELECT", plan.names);
+    let mut output = Output::table("SELECT", plan.names).with_types(plan.types);
     for row in rows.into_iter().skip(skip).take(most) {
         output.push(row.values);
     }

@@ -23,7 +23,7 @@ pub(super) enum Typed {
 }
 
 impl Typed {
-    fn kind(&self) -> Option<Type> {
+    pub(super) fn kind(&self) -> Option<Type> {
         match self {
             Typed::Known(_, kind) => Some(*kind),
             _ => None,

@@ -26,6 +26,7 @@ enum Cell {
 /// A SELECT with its names and types settled.
 pub(super) struct Plan {
     pub(super) names: Vec<String>,
+    pub(super) types: Vec<Type>,
     pub(super) filter: Option<Condition>,
     pub(super) grouped: bool,
     /// Columns that GROUP BY groups by.
@@ -68,6 +69,8 @@ impl Plan {
         let grouped = !select.group_by.is_empty()
             || outputs.iter().any(|output| aggregated(&output.term))
             || order_terms.iter().any(aggregated);
+        let types = outputs.iter().map(|output| type_of(&output.term, &names));
+        let types = types.collect::<Result<Vec<_>, _>>()?;
         let cell = |term: &Term| cell(term, &names);
         let cells = outputs.iter().map(|output| cell(&output.term));
         let cells = cells.collect::<Result<Vec<_>, _>>()?;
@@ -88,6 +91,7 @@ impl Plan {
             keys,
             cells,
             order,
+            types,
             names: outputs.into_iter().map(|output| output.name).collect(),
         })
     }
@@ -261,6 +265,21 @@ fn is_one_per_group(term: &Term, names: &Names<'_>, keys: &[usize]) -> Result<()
         SelectError::NotGrouped { column }.into(),
         name.span,
     ))
+}
+
+/// The type of a column of the result; that of a literal without one is text.
+fn type_of(term: &Term, names: &Names<'_>) -> Result<Type, SqlError> {
+    let aggregate = match term {
+        Term::Scalar(scalar) => return Ok(names.scalar(scalar)?.kind().unwrap_or(Type::Text)),
+        Term::Aggregate(aggregate) => aggregate,
+    };
+    let column = aggregate.of.as_ref().map(|name| names.column(name));
+    let kind = column.transpose()?.map_or(Type::Int, |(_, kind)| kind);
+    Ok(match aggregate.function {
+        Function::Count => Type::Int,
+        Function::Avg => Type::Float,
+        Function::Sum | Function::Min | Function::Max => kind,
+    })
 }
 
 fn cell(term: &Term, names: &Names<'_>) -> Result<Cell, SqlError> {

@@ -1,0 +1,227 @@
+//! The words of a statement that is answered here and not by the governor.
+//!
+//! Pure. Lenient where the governor's tokenizer is strict: clients send PostgreSQL's whole lexis, of which a few words
+//! decide. What is never closed ends with the text.
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A word or keyword.
+    Word,
+    /// `"name"` or `` `name` ``
+    Name,
+    /// `'text'` or `E'text'`
+    Text,
+    /// Digits, perhaps with a fraction.
+    Number,
+    /// `$1`
+    Parameter(u16),
+    /// One other character.
+    Sign(char),
+}
+
+/// A token and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token<'a> {
+    pub(super) kind: Kind,
+    /// As it stands in the statement.
+    pub(super) text: &'a str,
+    /// Bytes before it.
+    pub(super) byte: usize,
+    /// Characters before it.
+    pub(super) char: usize,
+}
+
+impl Token<'_> {
+    /// Whether it is this word, in any case.
+    pub(super) fn is(&self, word: &str) -> bool {
+        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(word)
+    }
+
+    /// Whether it is this character.
+    pub(super) fn sign(&self, sign: char) -> bool {
+        self.kind == Kind::Sign(sign)
+    }
+
+    /// What it says, without quotes; words in lower case, as PostgreSQL folds them.
+    pub(super) fn value(&self) -> String {
+        match self.kind {
+            Kind::Word => self.text.to_ascii_lowercase(),
+            Kind::Name => unquoted(self.text),
+            Kind::Text => match self.text.strip_prefix(['e', 'E']) {
+                Some(escaped) => unquoted(escaped).replace("\\\\", "\\"),
+                None => unquoted(self.text),
+            },
+            _ => self.text.to_owned(),
+        }
+    }
+}
+
+fn unquoted(text: &str) -> String {
+    let mut letters = text.chars();
+    let Some(quote) = letters.next() else {
+        return String::new();
+    };
+    let inner = letters.as_str();
+    let inner = inner.strip_suffix(quote).unwrap_or(inner);
+    inner.replace(&format!("{quote}{quote}"), &quote.to_string())
+}
+
+/// The tokens of one statement, without comments.
+pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut lexer = Lexer {
+        text,
+        byte: 0,
+        char: 0,
+    };
+    let mut tokens = Vec::new();
+    loop {
+        let (byte, char) = (lexer.byte, lexer.char);
+        let Some(kind) = lexer.next() else {
+            break;
+        };
+        if let Some(kind) = kind {
+            let text = text.get(byte..lexer.byte).unwrap_or_default();
+            tokens.push(Token {
+                kind,
+                text,
+                byte,
+                char,
+            });
+        }
+    }
+    tokens
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    byte: usize,
+    char: usize,
+}
+
+impl Lexer<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text.get(self.byte..)?.chars().next()
+    }
+
+    fn second(&self) -> Option<char> {
+        self.text.get(self.byte..)?.chars().nth(1)
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.byte += c.len_utf8();
+        self.char += 1;
+        Some(c)
+    }
+
+    fn past(&mut self, belongs: impl Fn(char) -> bool) {
+        while self.peek().is_some_and(&belongs) {
+            self.bump();
+        }
+    }
+
+    /// The next token; within, none for what is no token: blanks and comments.
+    fn next(&mut self) -> Option<Option<Kind>> {
+        let first = self.bump()?;
+        Some(match first {
+            c if c.is_whitespace() => None,
+            '-' if self.peek() == Some('-') => {
+                self.past(|c| c != '\n');
+                None
+            }
+            '/' if self.peek() == Some('*') => {
+                self.bump();
+                while let Some(c) = self.bump() {
+                    if c == '*' && self.peek() == Some('/') {
+                        self.bump();
+                        break;
+                    }
+                }
+                None
+            }
+            '\'' => Some(self.quoted('\'', false)),
+            'e' | 'E' if self.peek() == Some('\'') => {
+                self.bump();
+                Some(self.quoted('\'', true))
+            }
+            '"' | '`' => Some(self.quoted(first, false)),
+            '$' if self.peek().is_some_and(|c| c.is_ascii_digit()) => {
+                let from = self.byte;
+                self.past(|c| c.is_ascii_digit());
+                let digits = self.text.get(from..self.byte).unwrap_or_default();
+                Some(Kind::Parameter(digits.parse().unwrap_or(u16::MAX)))
+            }
+            c if c.is_ascii_digit() => {
+                self.past(|c| c.is_ascii_digit());
+                if self.peek() == Some('.') && self.second().is_some_and(|c| c.is_ascii_digit()) {
+                    self.bump();
+                    self.past(|c| c.is_ascii_digit());
+                }
+                Some(Kind::Number)
+            }
+            c if c.is_alphabetic() || c == '_' => {
+                self.past(|c| c.is_alphanumeric() || c == '_' || c == '$');
+                Some(Kind::Word)
+            }
+            c => Some(Kind::Sign(c)),
+        })
+    }
+
+    fn quoted(&mut self, quote: char, escapes: bool) -> Kind {
+        while let Some(c) = self.bump() {
+            if escapes && c == '\\' {
+                self.bump();
+            } else if c == quote {
+                if self.peek() != Some(quote) {
+                    break;
+                }
+                self.bump();
+            }
+        }
+        if quote == '\'' {
+            Kind::Text
+        } else {
+            Kind::Name
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<Kind> {
+        tokens(text).iter().map(|token| token.kind).collect()
+    }
+
+    #[test]
+    fn words_quotes_numbers_and_parameters_are_told_apart() {
+        let text = "SELECT \"A\"\"b\", 'it''s', E'a\\'b\\\\', 1.5, $12 -- $3\n/* 'x */ <> é";
+        let found: Vec<String> = tokens(text).iter().map(Token::value).collect();
+        let expected = [
+            "select", "A\"b", ",", "it's", ",", "a\\'b\\", ",", "1.5", ",", "$12", "<", ">", "é",
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(kinds("$12"), [Kind::Parameter(12)]);
+        assert_eq!(kinds("$"), [Kind::Sign('$')]);
+    }
+
+    #[test]
+    fn places_are_counted_in_bytes_and_in_characters() {
+        let tokens = tokens("é 'ü' x");
+        let places: Vec<_> = tokens
+            .iter()
+            .map(|token| (token.byte, token.char))
+            .collect();
+        assert_eq!(places, [(0, 0), (3, 2), (8, 6)]);
+    }
+
+    #[test]
+    fn what_is_never_closed_ends_with_the_text() {
+        for text in ["'", "\"", "/*", "E'\\", "--", "$99999999", "'a''"] {
+            tokens(text);
+        }
+        assert_eq!(tokens("E'").len(), 1);
+    }
+}

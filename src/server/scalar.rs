@@ -1,0 +1,249 @@
+//! `SELECT` without FROM: literals and the functions by which clients ask where they are.
+//!
+//! Pure.
+
+use super::answer::Kind as Column;
+use super::lex::{Kind, Token};
+use crate::sql::Value;
+use std::time::Duration;
+
+/// One value of the list, and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Scalar {
+    pub(super) name: String,
+    pub(super) what: What,
+}
+
+/// What is to be computed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    Literal(Value, Column),
+    Version,
+    User,
+    Database,
+    Schema,
+    Process,
+    ClientAddress,
+    /// `current_setting('name')`
+    Setting(String),
+    /// `pg_sleep(seconds)`
+    Sleep(Duration),
+}
+
+impl What {
+    /// The type of the value.
+    pub(super) fn kind(&self) -> Column {
+        match self {
+            What::Literal(_, kind) => *kind,
+            What::Process => Column::Int4,
+            _ => Column::Text,
+        }
+    }
+}
+
+/// The list behind SELECT, if every item of it is understood and nothing follows.
+pub(super) fn select(tokens: &[Token<'_>]) -> Option<Vec<Scalar>> {
+    let mut items = Vec::new();
+    let (mut depth, mut from) = (0_usize, 0);
+    for (at, token) in tokens.iter().enumerate() {
+        match token.kind {
+            Kind::Sign('(') => depth += 1,
+            Kind::Sign(')') => depth = depth.checked_sub(1)?,
+            Kind::Sign(',') if depth == 0 => {
+                items.push(item(tokens.get(from..at)?)?);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    items.push(item(tokens.get(from..)?)?);
+    Some(items)
+}
+
+/// `expression [::type] [[AS] name]`
+fn item(tokens: &[Token<'_>]) -> Option<Scalar> {
+    let (tokens, alias) = match tokens {
+        [expression @ .., by, name] if by.is("as") && is_name(name) => {
+            (expression, Some(name.value()))
+        }
+        [expression @ .., name]
+            if is_name(name)
+                && expression
+                    .last()
+                    .is_some_and(|last| !last.sign('.') && !last.sign(':')) =>
+        {
+            (expression, Some(name.value()))
+        }
+        all => (all, None),
+    };
+    // A cast to what it is anyway.
+    let (tokens, cast) = match tokens {
+        [expression @ .., a, b, kind] if a.sign(':') && b.sign(':') => {
+            (expression, Some(kind.value()))
+        }
+        [expression @ .., a, b, schema, dot, kind]
+            if a.sign(':') && b.sign(':') && schema.is("pg_catalog") && dot.sign('.') =>
+        {
+            (expression, Some(kind.value()))
+        }
+        all => (all, None),
+    };
+    let (what, name) = expression(tokens)?;
+    let what = match (what, cast.as_deref()) {
+        (What::Literal(Value::Int(n), _), Some("int8" | "bigint")) => {
+            What::Literal(Value::Int(n), Column::Int8)
+        }
+        (what, _) => what,
+    };
+    let name = alias.unwrap_or(name);
+    Some(Scalar { name, what })
+}
+
+fn is_name(token: &Token<'_>) -> bool {
+    const KEYWORDS: [&str; 9] = [
+        "null",
+        "true",
+        "false",
+        "current_user",
+        "session_user",
+        "user",
+        "current_schema",
+        "current_catalog",
+        "current_role",
+    ];
+    match token.kind {
+        Kind::Name => true,
+        Kind::Word => !KEYWORDS.iter().any(|word| token.is(word)),
+        _ => false,
+    }
+}
+
+fn expression(tokens: &[Token<'_>]) -> Option<(What, String)> {
+    let unnamed = "?column?".to_owned();
+    let literal = |value, kind| Some((What::Literal(value, kind), unnamed.clone()));
+    match tokens {
+        [minus, one] if minus.sign('-') && one.kind == Kind::Number => {
+            number(&format!("-{}", one.text))
+        }
+        [one] => match one.kind {
+            Kind::Number => number(one.text),
+            Kind::Text => literal(Value::Text(one.value()), Column::Text),
+            Kind::Word => match one.value().as_str() {
+                "null" => literal(Value::Null, Column::Text),
+                word @ ("true" | "false") => Some((
+                    What::Literal(Value::Bool(word == "true"), Column::Bool),
+                    "bool".into(),
+                )),
+                word => Some((call(word, &[])?, word.to_owned())),
+            },
+            _ => None,
+        },
+        [schema, dot, rest @ ..] if schema.is("pg_catalog") && dot.sign('.') => expression(rest),
+        [name, open, arguments @ .., close]
+            if name.kind == Kind::Word && open.sign('(') && close.sign(')') =>
+        {
+            let name = name.value();
+            Some((call(&name, arguments)?, name))
+        }
+        _ => None,
+    }
+}
+
+fn number(text: &str) -> Option<(What, String)> {
+    let unnamed = "?column?".to_owned();
+    if let Ok(whole) = text.parse::<i64>() {
+        let kind = if i32::try_from(whole).is_ok() {
+            Column::Int4
+        } else {
+            Column::Int8
+        };
+        return Some((What::Literal(Value::Int(whole), kind), unnamed));
+    }
+    let value = text.parse().ok()?;
+    Some((What::Literal(Value::Float(value), Column::Float8), unnamed))
+}
+
+fn call(name: &str, arguments: &[Token<'_>]) -> Option<What> {
+    Some(match (name, arguments) {
+        ("version", []) => What::Version,
+        ("current_user" | "session_user" | "user" | "current_role", []) => What::User,
+        ("current_database" | "current_catalog", []) => What::Database,
+        ("current_schema", []) => What::Schema,
+        ("pg_backend_pid", []) => What::Process,
+        ("inet_client_addr", []) => What::ClientAddress,
+        ("pg_is_in_recovery", []) => What::Literal(Value::Bool(false), Column::Bool),
+        // What \d+ asks of a view: there is no text of it.
+        ("pg_get_viewdef", [_, ..]) => What::Literal(Value::Null, Column::Text),
+        ("current_setting", [setting, ..]) if setting.kind == Kind::Text => {
+            What::Setting(setting.value())
+        }
+        ("pg_sleep", [seconds]) => {
+            let seconds: f64 = seconds.value().parse().ok()?;
+            What::Sleep(Duration::try_from_secs_f64(seconds).ok()?)
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::lex::tokens;
+
+    fn names(text: &str) -> Option<Vec<String>> {
+        let items = select(&tokens(text))?;
+        Some(items.into_iter().map(|item| item.name).collect())
+    }
+
+    #[test]
+    fn values_are_named_as_postgresql_names_them() {
+        for (list, expected) in [
+            ("1", vec!["?column?"]),
+            ("1 AS one, 'x' two, -1.5", vec!["one", "two", "?column?"]),
+            ("version()", vec!["version"]),
+            ("pg_catalog.version() v", vec!["v"]),
+            (
+                "current_user, current_schema()",
+                vec!["current_user", "current_schema"],
+            ),
+            ("true, null", vec!["bool", "?column?"]),
+            ("1::bigint", vec!["?column?"]),
+            ("'x'::pg_catalog.text", vec!["?column?"]),
+            (
+                "pg_catalog.pg_get_viewdef('1'::pg_catalog.oid, true)",
+                vec!["pg_get_viewdef"],
+            ),
+            ("current_setting('server_version')", vec!["current_setting"]),
+        ] {
+            assert_eq!(names(list).unwrap(), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_as_wide_as_they_must_be() {
+        let kind = |text| select(&tokens(text)).unwrap()[0].what.kind();
+        assert_eq!(kind("1"), Column::Int4);
+        assert_eq!(kind("-2147483648"), Column::Int4);
+        assert_eq!(kind("2147483648"), Column::Int8);
+        assert_eq!(kind("1::int8"), Column::Int8);
+        assert_eq!(kind("1.0"), Column::Float8);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_guessed() {
+        for list in [
+            "1 + 1",
+            "name FROM groups",
+            "nosuch()",
+            "",
+            "1,",
+            "(1)",
+            ")",
+            "pg_sleep(-1)",
+            "x",
+            "1 LIMIT 1",
+        ] {
+            assert_eq!(names(list), None, "{list}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! What SET and SHOW know of a session: PostgreSQL's names, of which few have an effect here.
+//!
+//! Pure.
+
+use super::fault::Fault;
+use crate::sql::suggest::closest;
+use std::collections::BTreeMap;
+
+/// What a client may do with a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// It may be set to anything, and be read.
+    Free,
+    /// As it is, or not at all.
+    Fixed,
+    /// It can only be read.
+    ReadOnly,
+}
+
+/// A setting: its name as SHOW writes it, its value at first, what may be done with it, whether clients are told of it.
+struct Known(&'static str, &'static str, Use, bool);
+
+/// The version of PostgreSQL whose protocol and catalog queries are understood. Below it psql asks in older words;
+/// above it, older programs warn.
+pub(super) const SERVER_VERSION: &str = concat!("14.0 (quotient ", env!("CARGO_PKG_VERSION"), ")");
+
+/// The setting that names the group of the session's own statements.
+pub(super) const RESOURCE_GROUP: &str = "resource_group";
+
+#[rustfmt::skip]
+const KNOWN: &[Known] = &[
+    Known("application_name", "", Use::Free, true),
+    Known("bytea_output", "hex", Use::Free, false),
+    Known("client_encoding", "UTF8", Use::Fixed, true),
+    Known("client_min_messages", "notice", Use::Free, false),
+    Known("DateStyle", "ISO, MDY", Use::Free, true),
+    Known("default_transaction_isolation", "read committed", Use::Free, false),
+    Known("default_transaction_read_only", "off", Use::Free, true),
+    Known("extra_float_digits", "1", Use::Free, false),
+    Known("idle_in_transaction_session_timeout", "0", Use::Free, false),
+    Known("idle_session_timeout", "0", Use::Free, false),
+    Known("in_hot_standby", "off", Use::ReadOnly, true),
+    Known("integer_datetimes", "on", Use::ReadOnly, true),
+    Known("IntervalStyle", "postgres", Use::Free, true),
+    Known("is_superuser", "on", Use::ReadOnly, true),
+    Known("lc_messages", "C", Use::Free, false),
+    Known("lock_timeout", "0", Use::Free, false),
+    Known("max_identifier_length", "63", Use::ReadOnly, false),
+    Known(RESOURCE_GROUP, "", Use::Free, false),
+    Known("row_security", "on", Use::Free, false),
+    Known("search_path", "public", Use::Free, false),
+    Known("server_encoding", "UTF8", Use::ReadOnly, true),
+    Known("server_version", SERVER_VERSION, Use::ReadOnly, true),
+    Known("server_version_num", "140000", Use::ReadOnly, false),
+    Known("session_authorization", "", Use::ReadOnly, true),
+    Known("standard_conforming_strings", "on", Use::Fixed, true),
+    Known("statement_timeout", "0", Use::Free, false),
+    Known("TimeZone", "UTC", Use::Free, true),
+    Known("transaction_isolation", "read committed", Use::Free, false),
+    Known("transaction_read_only", "off", Use::Free, false),
+];
+
+/// The settings of one session that are not as at first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    changed: BTreeMap<&'static str, String>,
+}
+
+fn known(name: &str) -> Option<&'static Known> {
+    KNOWN
+        .iter()
+        .find(|known| known.0.eq_ignore_ascii_case(name))
+}
+
+/// Whether SHOW and SET know the name.
+pub(super) fn is_known(name: &str) -> bool {
+    known(name).is_some()
+}
+
+/// How SHOW writes the name.
+pub(super) fn canonical(name: &str) -> Option<&'static str> {
+    known(name).map(|known| known.0)
+}
+
+fn unknown(name: &str) -> Fault {
+    let message = format!("unrecognized configuration parameter \"{name}\"");
+    let fault = Fault::error("42704", message);
+    match closest(name, KNOWN.iter().map(|known| known.0)) {
+        Some(word) => fault.hint(format!(
+            "did you mean {word}? SET GLOBAL sets the governor's variables"
+        )),
+        None => fault.hint("SET GLOBAL sets the governor's variables, SHOW VARIABLES lists them"),
+    }
+}
+
+impl Settings {
+    /// The value of a setting.
+    pub(super) fn get(&self, name: &str) -> Result<&str, Fault> {
+        let known = known(name).ok_or_else(|| unknown(name))?;
+        Ok(self.changed.get(known.0).map_or(known.1, String::as_str))
+    }
+
+    /// All settings, by name, with their values.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        KNOWN.iter().map(|known| {
+            (
+                known.0,
+                self.changed.get(known.0).map_or(known.1, String::as_str),
+            )
+        })
+    }
+
+    /// What a client is told when it comes in.
+    pub(super) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.all().filter(|(name, _)| is_reported(name))
+    }
+
+    /// Sets a setting. Its name as SHOW writes it if the client is to be told.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<Option<&'static str>, Fault> {
+        const MOST: usize = 1_000;
+        let known = known(name).ok_or_else(|| unknown(name))?;
+        let bad = |why: &str| {
+            let message = format!("invalid value for parameter \"{}\": \"{value}\"", known.0);
+            Err(Fault::error("22023", message).hint(why.to_owned()))
+        };
+        match known.2 {
+            Use::ReadOnly => {
+                let message = format!("parameter \"{}\" cannot be changed", known.0);
+                return Err(Fault::error("55P02", message));
+            }
+            Use::Fixed if !is_same(known.0, value, known.1) => {
+                return bad(&format!("here it is always {}", known.1));
+            }
+            _ if value.len() > MOST || value.contains('\0') => {
+                return Err(Fault::error(
+                    "22023",
+                    format!("the value of \"{}\" is too long", known.0),
+                ));
+            }
+            Use::Fixed => {}
+            Use::Free => {
+                self.changed.insert(known.0, value.to_owned());
+            }
+        }
+        Ok(known.3.then_some(known.0))
+    }
+
+    /// Puts in what the server itself knows.
+    pub(super) fn tell(&mut self, name: &'static str, value: &str) {
+        self.changed.insert(name, value.to_owned());
+    }
+
+    /// As at first. Its name if the client is to be told.
+    pub(super) fn reset(&mut self, name: &str) -> Result<Option<&'static str>, Fault> {
+        let known = known(name).ok_or_else(|| unknown(name))?;
+        if known.2 == Use::Free {
+            self.changed.remove(known.0);
+        }
+        Ok(known.3.then_some(known.0))
+    }
+
+    /// All as at first.
+    pub(super) fn reset_all(&mut self) {
+        self.changed
+            .retain(|name, _| known(name).is_some_and(|known| known.2 == Use::ReadOnly));
+    }
+
+    /// The group that the session's statements were sent to.
+    pub(super) fn resource_group(&self) -> Option<&str> {
+        self.changed
+            .get(RESOURCE_GROUP)
+            .map(String::as_str)
+            .filter(|group| !group.is_empty())
+    }
+
+    /// Whether the client wants remarks of this weight.
+    pub(super) fn hears(&self, warning: bool) -> bool {
+        let least = self
+            .changed
+            .get("client_min_messages")
+            .map(|it| it.to_ascii_lowercase());
+        match least.as_deref() {
+            Some("error" | "fatal" | "panic") => false,
+            Some("warning") => warning,
+            _ => true,
+        }
+    }
+}
+
+fn is_reported(name: &str) -> bool {
+    known(name).is_some_and(|known| known.3)
+}
+
+/// UTF-8 has several spellings.
+fn is_same(name: &str, value: &str, fixed: &str) -> bool {
+    let value = value.trim_matches('\'').to_ascii_lowercase();
+    match name {
+        "client_encoding" => matches!(value.as_str(), "utf8" | "utf-8" | "unicode" | "auto"),
+        _ => {
+            value == fixed || matches!(value.as_str(), "on" | "true" | "yes" | "1") && fixed == "on"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_shown_until_it_is_reset() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.get("datestyle").unwrap(), "ISO, MDY");
+        assert_eq!(
+            settings.set("APPLICATION_NAME", "psql").unwrap(),
+            Some("application_name")
+        );
+        assert_eq!(settings.get("application_name").unwrap(), "psql");
+        settings.reset("application_name").unwrap();
+        assert_eq!(settings.get("application_name").unwrap(), "");
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_with_its_state() {
+        let mut settings = Settings::default();
+        for (name, value, code) in [
+            ("server_version", "99", "55P02"),
+            ("client_encoding", "LATIN1", "22023"),
+            ("standard_conforming_strings", "off", "22023"),
+            ("query_runner_threads", "4", "42704"),
+        ] {
+            let fault = settings.set(name, value).unwrap_err();
+            assert_eq!(fault.code, code, "{name}");
+        }
+        assert!(settings.set("client_encoding", "utf-8").is_ok());
+        let long = "x".repeat(2_000);
+        assert_eq!(
+            settings.set("search_path", &long).unwrap_err().code,
+            "22023"
+        );
+        let hint = settings
+            .set("resource_grop", "x")
+            .unwrap_err()
+            .hint
+            .unwrap();
+        assert!(hint.contains("resource_group"), "{hint}");
+    }
+
+    #[test]
+    fn remarks_are_left_out_as_the_client_wishes() {
+        let mut settings = Settings::default();
+        assert!(settings.hears(false));
+        settings.set("client_min_messages", "WARNING").unwrap();
+        assert!(!settings.hears(false) && settings.hears(true));
+        settings.set("client_min_messages", "error").unwrap();
+        assert!(!settings.hears(true));
+        settings.reset_all();
+        assert!(settings.hears(false));
+    }
+
+    #[test]
+    fn names_are_in_order_and_once() {
+        let lower: Vec<String> = KNOWN.iter().map(|known| known.0.to_lowercase()).collect();
+        assert!(lower.is_sorted_by(|a, b| a < b), "{lower:?}");
+    }
+}

@@ -1,0 +1,399 @@
+//! Who means no good, or does not know better: scans, half-open and slow clients, frames that lie. Others go on.
+
+use crate::roles::{code, column, connect};
+use crate::{Service, support};
+use proptest::prelude::*;
+use proptest::test_runner::{Config as Cases, TestRunner};
+use quotient::server::{Config, User};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use tokio_postgres::error::SqlState;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open(service: &Service) -> TcpStream {
+    let socket = TcpStream::connect(("127.0.0.1", service.port())).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// All that the server says until it hangs up.
+fn last_words(mut socket: TcpStream) -> Vec<u8> {
+    let mut words = Vec::new();
+    match socket.read_to_end(&mut words) {
+        Ok(_) => {}
+        Err(error) => assert_ne!(
+            error.kind(),
+            ErrorKind::WouldBlock,
+            "the server did not hang up"
+        ),
+    }
+    words
+}
+
+fn frame(letter: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+    [&[letter], &length[..], body].concat()
+}
+
+fn startup() -> Vec<u8> {
+    let body = b"\0\x03\0\0user\0ops\0\0";
+    let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+    [&length[..], body].concat()
+}
+
+/// Comes in and reads up to ReadyForQuery.
+fn enter(service: &Service) -> TcpStream {
+    let mut socket = open(service);
+    socket.write_all(&startup()).unwrap();
+    ready(&mut socket);
+    socket
+}
+
+/// Reads whole messages up to ReadyForQuery; their letters.
+fn ready(socket: &mut TcpStream) -> String {
+    let mut letters = String::new();
+    loop {
+        let mut head = [0; 5];
+        socket.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+        let mut body = vec![0; length - 4];
+        socket.read_exact(&mut body).unwrap();
+        letters.push(head[0] as char);
+        if head[0] == b'Z' {
+            return letters;
+        }
+    }
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+async fn is_well(service: &Service) {
+    let client = connect(service, "ops", "").await.unwrap();
+    assert_eq!(
+        column(&client, "SELECT name FROM groups").await,
+        ["default_wg"]
+    );
+}
+
+#[tokio::test]
+async fn any_bytes_at_the_port_are_answered_or_hung_up_on() {
+    let service = Service::with(Config::default().startup_timeout(Duration::from_secs(5)));
+    let cases = Cases {
+        cases: 300,
+        failure_persistence: None,
+        ..Cases::default()
+    };
+    // Garbage, and garbage behind a way in.
+    let strategy = (
+        any::<bool>(),
+        prop::collection::vec(any::<u8>(), 0..400),
+        any::<Option<u8>>(),
+        0_u32..600,
+    );
+    let run = TestRunner::new(cases).run(&strategy, |(inside, bytes, letter, length)| {
+        let mut socket = if inside {
+            enter(&service)
+        } else {
+            open(&service)
+        };
+        let mut sent = Vec::new();
+        if let Some(letter) = letter {
+            sent.push(b"QPBDECHSXpFcdf"[usize::from(letter) % 14]);
+            sent.extend(length.to_be_bytes());
+        }
+        sent.extend(&bytes);
+        // The server may hang up in the middle of it.
+        let _ = socket.write_all(&sent);
+        let _ = socket.shutdown(std::net::Shutdown::Write);
+        last_words(socket);
+        Ok(())
+    });
+    run.unwrap();
+    is_well(&service).await;
+}
+
+#[tokio::test]
+async fn other_peoples_protocols_are_told_that_this_is_another() {
+    let service = Service::new();
+    for (sent, said) in [
+        (
+            &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
+            &b"invalid length of startup packet"[..],
+        ),
+        (
+            b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
+            b"invalid length of startup packet",
+        ),
+        (b"\0\0\0\x08\0\x02\0\0", b"protocol 2.0 is not supported"),
+        (b"\0\0\0\x09\0\x03\0\0\0", b"no PostgreSQL user name"),
+        (
+            b"\xff\xff\xff\xff\xff\xff\xff\xff",
+            b"invalid length of startup packet",
+        ),
+    ] {
+        let mut socket = open(&service);
+        socket.write_all(sent).unwrap();
+        let words = last_words(socket);
+        let found = words.windows(said.len()).any(|part| part == said);
+        assert!(found, "{:?}", String::from_utf8_lossy(&words));
+    }
+    is_well(&service).await;
+}
+
+#[tokio::test]
+async fn encryption_is_declined_and_the_client_may_go_on_without() {
+    let service = Service::new();
+    let mut socket = open(&service);
+    for request in [80_877_104_u32, 80_877_103] {
+        socket.write_all(&8_u32.to_be_bytes()).unwrap();
+        socket.write_all(&request.to_be_bytes()).unwrap();
+        let mut answer = [0];
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"N");
+    }
+    socket.write_all(&startup()).unwrap();
+    assert!(ready(&mut socket).starts_with("RS"));
+    // Asking for ever is not an occupation.
+    let mut socket = open(&service);
+    for _ in 0..100 {
+        let _ = socket.write_all(b"\0\0\0\x08\x04\xd2\x16\x2f");
+    }
+    last_words(socket);
+    is_well(&service).await;
+}
+
+/// In a process of its own: what the memory of the others is says nothing.
+pub(crate) async fn in_little_memory(what: &str) {
+    let before = resident();
+    match what {
+        "frames" => frames_that_are_too_long().await,
+        "connections" => connections_that_say_nothing().await,
+        "script" => a_long_script().await,
+        other => panic!("{other}"),
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 32 << 10, "{grown} KiB more");
+    println!("alive, {grown} KiB more");
+}
+
+#[test]
+fn a_frame_that_is_too_long_is_refused_before_it_is_read() {
+    support::in_child("frames");
+}
+
+#[test]
+fn a_thousand_connections_that_say_nothing_keep_nobody_out() {
+    support::in_child("connections");
+}
+
+#[test]
+fn a_script_takes_little_more_memory_than_its_text() {
+    support::in_child("script");
+}
+
+async fn a_long_script() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    let script = "SELECT id FROM queries WHERE id = 1; ".repeat(20_000);
+    assert!(client.batch_execute(&script).await.is_ok());
+}
+
+async fn frames_that_are_too_long() {
+    let service = Service::with(Config::default().max_message(1 << 16));
+    for letter in b"QPB" {
+        let mut socket = enter(&service);
+        let _ = socket.write_all(&[&[*letter][..], &0x3fff_ffff_u32.to_be_bytes()].concat());
+        let part = [b'x'; 1 << 16];
+        for _ in 0..16 {
+            if socket.write_all(&part).is_err() {
+                break;
+            }
+        }
+        let words = String::from_utf8_lossy(&last_words(socket)).into_owned();
+        assert!(words.is_empty() || words.contains("54000"), "{words:?}");
+    }
+    // Before it is in, a client has less.
+    let mut socket = open(&service);
+    let _ = socket.write_all(&0x3fff_ffff_u32.to_be_bytes());
+    assert!(String::from_utf8_lossy(&last_words(socket)).contains("08P01"));
+    let client = connect(&service, "ops", "").await.unwrap();
+    let just = format!("SELECT 1 /* {} */", "x".repeat((1 << 16) - 100));
+    assert_eq!(column(&client, &just).await, ["1"]);
+}
+
+async fn connections_that_say_nothing() {
+    let service = Service::with(Config::default().max_connections(8));
+    let mut idle = Vec::new();
+    for _ in 0..1_000 {
+        match TcpStream::connect(("127.0.0.1", service.port())) {
+            Ok(mut socket) => {
+                // Half of them begin, and stop.
+                if idle.len() % 2 == 0 {
+                    let _ = socket.write_all(&startup()[..6]);
+                }
+                idle.push(socket);
+            }
+            // Out of descriptors: it is enough.
+            Err(_) => break,
+        }
+    }
+    assert!(idle.len() > 200, "{}", idle.len());
+    is_well(&service).await;
+    assert!(service.server.connections() <= 8);
+    // All but the youngest were cut.
+    let mut oldest = idle.swap_remove(0);
+    oldest.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut byte = [0];
+    match oldest.read(&mut byte) {
+        Ok(read) => assert_eq!(read, 0),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
+}
+
+#[tokio::test]
+async fn a_client_too_many_is_told_so_and_a_place_that_is_left_is_free() {
+    let service = Service::with(Config::default().max_connections(2));
+    let a = connect(&service, "ops", "").await.unwrap();
+    let b = connect(&service, "ops", "").await.unwrap();
+    assert_eq!(column(&a, "SELECT 1").await, ["1"]);
+    let refused = connect(&service, "ops", "").await.expect_err("let in");
+    assert_eq!(code(&refused), &SqlState::TOO_MANY_CONNECTIONS);
+    drop(b);
+    let patience = Instant::now();
+    while connect(&service, "ops", "").await.is_err() {
+        assert!(patience.elapsed() < PATIENCE, "the place was never free");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn who_is_too_slow_on_the_way_in_is_cut() {
+    let users = Config::default().user(User::admin("ops", "x"));
+    let service = Service::with(users.startup_timeout(Duration::from_millis(200)));
+    // One byte after the other.
+    let mut socket = open(&service);
+    let begun = Instant::now();
+    for byte in startup().iter().cycle() {
+        if socket.write_all(&[*byte]).is_err() || begun.elapsed() > PATIENCE {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(begun.elapsed() < PATIENCE, "never cut");
+    // Half-way through the password.
+    let mut socket = open(&service);
+    socket.write_all(&startup()).unwrap();
+    let words = last_words(socket);
+    assert_eq!(words[0], b'R');
+    // Junk instead of a proof.
+    let mut socket = open(&service);
+    socket.write_all(&startup()).unwrap();
+    socket
+        .write_all(&frame(b'p', b"SCRAM-SHA-256\0\x7f\xff\xff\xffn,,"))
+        .unwrap();
+    assert!(String::from_utf8_lossy(&last_words(socket)).contains("FATAL"));
+}
+
+#[tokio::test]
+async fn who_stops_in_the_middle_of_a_message_or_between_two_is_cut() {
+    let config = Config::default().stall_timeout(Duration::from_millis(200));
+    let service = Service::with(config.idle_timeout(Duration::from_millis(400)));
+    let mut socket = enter(&service);
+    socket.write_all(b"Q\0\0\0\x20SELECT").unwrap();
+    assert!(last_words(socket).is_empty());
+    let words = last_words(enter(&service));
+    assert!(String::from_utf8_lossy(&words).contains("57P05"));
+}
+
+#[tokio::test]
+async fn who_does_not_read_makes_nobody_wait() {
+    let service = Service::with(Config::default().stall_timeout(PATIENCE));
+    for group in 0..200 {
+        service.run(&format!(
+            "CREATE RESOURCE GROUP g{group} WITH ('cpu_weight'='1')"
+        ));
+    }
+    // Far more answers than sockets hold; none of them is read.
+    let mut slow = enter(&service);
+    let script = "SELECT * FROM groups;".repeat(400);
+    slow.write_all(&frame(b'Q', format!("{script}\0").as_bytes()))
+        .unwrap();
+    let client = connect(&service, "ops", "").await.unwrap();
+    for group in 0..200 {
+        client
+            .batch_execute(&format!("DROP RESOURCE GROUP g{group}"))
+            .await
+            .unwrap();
+    }
+    assert_eq!(column(&client, "SELECT count(*) FROM groups").await, ["1"]);
+    service.run("CREATE RESOURCE GROUP g0 WITH ('cpu_weight'='1')");
+    drop(slow);
+}
+
+#[tokio::test]
+async fn a_broken_order_of_messages_is_an_error_and_the_session_goes_on() {
+    let service = Service::new();
+    let mut socket = enter(&service);
+    // An unknown portal and statement, a COPY that was not begun, then Sync.
+    for message in [
+        frame(b'd', b"data"),
+        frame(b'E', b"nosuch\0\0\0\0\0"),
+        frame(b'P', b"\0SELECT 1\0\0\0"),
+        frame(b'S', b""),
+    ] {
+        socket.write_all(&message).unwrap();
+    }
+    assert_eq!(ready(&mut socket), "EZ");
+    socket
+        .write_all(&frame(b'B', b"\0nosuch\0\0\0\0\0\0\0"))
+        .unwrap();
+    socket.write_all(&frame(b'S', b"")).unwrap();
+    assert_eq!(ready(&mut socket), "EZ");
+    socket.write_all(&frame(b'Q', b"SELECT '\xff'\0")).unwrap();
+    assert_eq!(ready(&mut socket), "EZ");
+    socket.write_all(&frame(b'F', b"")).unwrap();
+    assert_eq!(ready(&mut socket), "EZ");
+    // Two prepared, one of them empty, described, executed in parts that no table could hold.
+    for message in [
+        frame(b'P', b"\0SELECT 1\0\0\0"),
+        frame(b'B', b"\0\0\0\0\0\0\0\0"),
+        frame(b'D', b"P\0"),
+        frame(b'E', b"\0\x7f\xff\xff\xff"),
+        frame(b'P', b"empty\0\0\0\0"),
+        frame(b'B', b"\0empty\0\0\0\0\0\0\0"),
+        frame(b'D', b"P\0"),
+        frame(b'E', b"\0\xff\xff\xff\xff"),
+        frame(b'C', b"Sempty\0"),
+        frame(b'S', b""),
+    ] {
+        socket.write_all(&message).unwrap();
+    }
+    assert_eq!(ready(&mut socket), "12TDC12nI3Z");
+    socket.write_all(&frame(b'X', b"")).unwrap();
+    assert!(last_words(socket).is_empty());
+}
+
+#[tokio::test]
+async fn a_cancel_request_with_a_wrong_secret_does_nothing() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    for process in 99_990_u32..100_020 {
+        let mut socket = open(&service);
+        let packet = [16_u32, 80_877_102, process, 0]
+            .map(u32::to_be_bytes)
+            .concat();
+        socket.write_all(&packet).unwrap();
+        assert!(last_words(socket).is_empty());
+    }
+    assert_eq!(column(&client, "SELECT pg_sleep(0.01)").await, [""]);
+}
