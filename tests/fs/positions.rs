@@ -1,11 +1,12 @@
 //! Seeks, lengths, clones, and what is known of a file.
 
-use super::side::fs::{File, OpenOptions};
+use super::side::fs::{File, FileTimes, OpenOptions};
 use crate::saying::{Transcript, begin_to_read, line};
 use std::io::{Read, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWriteExt};
 
 async fn for_both(room: &std::path::Path) -> (File, PathBuf) {
@@ -183,6 +184,14 @@ pub async fn permissions_and_metadata(room: PathBuf) -> Transcript {
     permissions.set_mode(0o600);
     said.push(line("set", file.set_permissions(permissions).await));
     said.push(format!("{:o}", std::fs::metadata(&path).unwrap().mode()));
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    let times = FileTimes::new().set_accessed(at(7)).set_modified(at(8));
+    said.push(line("times", file.set_times(times).await));
+    let known = std::fs::metadata(&path).unwrap();
+    said.push(format!("{} {}", known.atime(), known.mtime()));
+    said.push(line("modified", file.set_modified(at(9)).await));
+    let known = std::fs::metadata(&path).unwrap();
+    said.push(format!("{} {}", known.atime(), known.mtime()));
     said.push(line("sync", file.sync_all().await));
     said.push(line("sync", file.sync_data().await));
     said

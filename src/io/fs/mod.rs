@@ -51,6 +51,7 @@ mod copy;
 mod dir;
 mod dir_builder;
 mod file;
+mod file_times;
 mod open_options;
 mod path;
 mod read;
@@ -62,6 +63,7 @@ pub use copy::copy;
 pub use dir::{DirEntry, ReadDir, read_dir};
 pub use dir_builder::DirBuilder;
 pub use file::File;
+pub use file_times::FileTimes;
 pub use open_options::OpenOptions;
 #[cfg(unix)]
 pub use path::symlink;
