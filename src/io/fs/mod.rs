@@ -4,8 +4,8 @@
 //! task's query would: its CPU time, its memory and its bytes are the query's and the group's. Outside of a task it is
 //! `default_wg` of the governor that is entered or installed.
 //!
-//! What moves bytes moves them in slices of at most 1 MiB, each of them one closure: a large read is many turns in the
-//! pool, and whoever else waits there has his between two of them. [`File`] reads ahead no more than it was asked for.
+//! What moves bytes moves them in slices of at most 1 MiB: a large read is many turns in the pool, and whoever else waits
+//! there has his between two of them. [`File`] reads ahead no more than it was asked for.
 //!
 //! # Kills
 //!
