@@ -143,11 +143,10 @@ pub async fn options_say_how_a_file_is_opened(room: PathBuf) -> Transcript {
     let new = || File::create_new(&path);
     said.push(line("new", new().await.map(drop)));
     said.push(line("again", new().await.map(drop)));
-    let refused = OpenOptions::new()
-        .append(true)
-        .truncate(true)
-        .open(&path)
-        .await;
+    let mut both = OpenOptions::new();
+    both.append(true);
+    both.truncate(true);
+    let refused = both.open(&path).await;
     said.push(line("append and truncate", refused.map(drop)));
     let with_mode = room.join("mode");
     let mut options = OpenOptions::new();

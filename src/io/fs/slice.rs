@@ -189,7 +189,7 @@ pub(super) fn write_all(mut file: &File, mut bytes: &[u8]) -> (u64, io::Result<(
 }
 
 /// Why whoever runs on this thread was killed, if so.
-fn why_killed() -> Option<Cause> {
+pub(super) fn why_killed() -> Option<Cause> {
     task::current()?.account.killed().cloned()
 }
 
