@@ -2,8 +2,9 @@
 //!
 //! Mechanism; the making on workers, the taking on whichever task polls the connection. A body that is ready to its
 //! end when its handler returns, as most are, comes along with the head and costs no task. Another one gets a task of
-//! the same query, which hands over one frame at a time: whatever computes a row of an answer is in its group's
-//! share, can be killed, and ends when the client has gone.
+//! the same query: whatever computes a row of an answer is in its group's share, can be killed, and ends when the client
+//! has gone. It runs ahead of the connection by [`WINDOW`] at most: with less, each frame would wait for a turn of the
+//! connection, and streams would have turns instead of shares.
 
 use super::answer::Answer;
 use super::future::origin;
@@ -18,11 +19,18 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{Location, resume_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// Frames that come along with the head: the data of a whole answer, and its trailers.
 const AHEAD: usize = 2;
+
+/// Bytes that are made before the connection has taken them; one frame more may be ready.
+const WINDOW: usize = 64 << 10;
+
+/// What a frame counts for at least, so that small ones are bounded too.
+const LEAST: usize = 1 << 10;
 
 type Item<D> = Result<Frame<D>, BodyError>;
 
@@ -77,7 +85,8 @@ struct Made<D> {
 }
 
 struct Rest<D> {
-    frames: mpsc::Receiver<Item<D>>,
+    frames: mpsc::UnboundedReceiver<Item<D>>,
+    room: Arc<Semaphore>,
     maker: AbortOnDropHandle<()>,
     is_grpc: bool,
 }
@@ -131,32 +140,48 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let (hand, frames) = mpsc::channel(1);
+    let (hand, frames) = mpsc::unbounded_channel();
+    let room = Arc::new(Semaphore::new(WINDOW));
     // It is called in a task, so that there is one to be beside.
-    let maker = task::spawn_beside(origin(place), make(body, hand)).ok()?;
+    let maker = task::spawn_beside(origin(place), make(body, hand, room.clone())).ok()?;
     Some(Rest {
         frames,
+        room,
         maker: AbortOnDropHandle::new(maker),
         is_grpc,
     })
 }
 
-async fn make<B>(mut body: Pin<Box<B>>, hand: mpsc::Sender<Item<B::Data>>)
-where
+async fn make<B>(
+    mut body: Pin<Box<B>>,
+    hand: mpsc::UnboundedSender<Item<B::Data>>,
+    room: Arc<Semaphore>,
+) where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     while !body.is_end_stream() {
-        // Not made before there is room for it.
-        let Ok(room) = hand.reserve().await else {
-            return;
-        };
-        match poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-            Some(Ok(frame)) => room.send(Ok(frame)),
-            Some(Err(error)) => return room.send(Err(BodyError::Inner(error.into()))),
+        let item = match poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            Some(item) => item.map_err(|error| BodyError::Inner(error.into())),
             None => return,
+        };
+        let is_last = item.is_err();
+        // It is never closed.
+        if let Ok(taken) = room.acquire_many(counts_for(&item)).await {
+            taken.forget();
+        }
+        if hand.send(item).is_err() || is_last {
+            return;
         }
     }
+}
+
+fn counts_for<D: Buf>(item: &Item<D>) -> u32 {
+    let bytes = match item {
+        Ok(frame) => frame.data_ref().map_or(0, Buf::remaining),
+        Err(_) => 0,
+    };
+    bytes.clamp(LEAST, WINDOW) as u32
 }
 
 impl<B: Body> ResponseBody<B> {
@@ -204,9 +229,10 @@ impl<D: Buf> Made<D> {
     }
 }
 
-impl<D> Rest<D> {
+impl<D: Buf> Rest<D> {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<D>>> {
         if let Some(item) = ready!(self.frames.poll_recv(cx)) {
+            self.room.add_permits(counts_for(&item) as usize);
             return Poll::Ready(Some(item));
         }
         let error = match ready!(Pin::new(&mut self.maker).poll(cx)) {
