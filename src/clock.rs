@@ -90,12 +90,7 @@ impl ThreadTime {
             .ok()?
             .voluntary_context_switches()
             .into();
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let (secs, nanos) = (
-            u64::try_from(time.tv_sec).ok()?,
-            u64::try_from(time.tv_nsec).ok()?,
-        );
-        let cpu = Nanos::from_secs(secs).plus(Nanos(nanos));
+        let cpu = cpu_of_this_thread()?;
         Some(ThreadTime { cpu, yielded })
     }
 
@@ -104,6 +99,23 @@ impl ThreadTime {
     pub fn read() -> Option<ThreadTime> {
         None
     }
+}
+
+/// The CPU time of the calling thread; None where the system does not tell. 0.3 µs.
+#[cfg(target_os = "linux")]
+pub fn cpu_of_this_thread() -> Option<Nanos> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let (secs, nanos) = (
+        u64::try_from(time.tv_sec).ok()?,
+        u64::try_from(time.tv_nsec).ok()?,
+    );
+    Some(Nanos::from_secs(secs).plus(Nanos(nanos)))
+}
+
+/// The CPU time of the calling thread; this system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub fn cpu_of_this_thread() -> Option<Nanos> {
+    None
 }
 
 /// The time of day so much later; now, if the system cannot express it.

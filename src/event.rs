@@ -5,6 +5,8 @@
 //! [`EVERY`] is told: a flood of kills must not become a flood of lines. What was left out is counted and told
 //! with the next one; the counters of `metrics` leave nothing out.
 
+pub(crate) mod span;
+
 #[cfg(feature = "tracing")]
 use crate::clock::Clock;
 use crate::unit::{Nanos, QueryId};
@@ -40,6 +42,8 @@ pub enum Kind {
     LongPoll,
     /// A worker's own thread broke.
     WorkerLost,
+    /// The catalog has a new version.
+    Catalog,
     /// A listener could not accept a connection.
     Accept,
     /// Where the catalog is kept cannot be reached; the last one goes on to count.
@@ -64,6 +68,7 @@ impl fmt::Display for Kind {
             Kind::Throttle => "throttle",
             Kind::LongPoll => "long_poll",
             Kind::WorkerLost => "worker_lost",
+            Kind::Catalog => "catalog",
             Kind::Accept => "accept",
             Kind::CatalogAway => "catalog_away",
             Kind::CatalogBack => "catalog_back",
@@ -107,6 +112,15 @@ pub fn admin_port(what: &dyn fmt::Display) {
 pub fn worker_lost(worker: usize) {
     let what = format_args!("worker {worker} broke and is gone; with the last one every task ends");
     tell(Kind::WorkerLost, "", None, &what);
+}
+
+/// The catalog has this version now, by this change. Told at the level INFO and each time: a log that left a change out
+/// would be worth little, and people make them, not load.
+pub fn catalog(version: u64, change: &dyn fmt::Display) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(target: "quotient", kind = %Kind::Catalog, version, "{change}");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (version, change);
 }
 
 /// A listener could not accept a connection; it goes on.

@@ -103,7 +103,9 @@
 //! | one poll | not interrupted, as in tokio; one longer than 5 ms is charged while it goes on, put down with the place where its task was spawned, and spare threads serve the other groups meanwhile |
 //! | one query | cut, cooled down or moved to another group when it uses more CPU time, scanned rows, memory or elapsed time than its group allows, at the end of the poll that crossed the limit |
 //! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory). Reservations ([`memory::reserve`]) wait in order; above `spill_mem_limit_threshold` queries that registered ([`memory::on_pressure`]) are asked for memory back first |
-//! | IO | `io_weight` and `max_io_bytes_per_second` are accepted, stored and shown, and every answer says `not enforced by this version` |
+//! | blocking closures | [`task::spawn_blocking`] runs on the governor's own threads, which are shared by `io_weight` as they become free; `short_query` groups find some kept free. A closure that runs is not interrupted |
+//! | files | [`fs`] runs on those threads too, a closure for each MiB: bytes on the account of query and group, within its `max_io_bytes_per_second` |
+//! | streams | wrapped in [`io::Metered`]: bytes on the account of query and group; all streams and files of a group together within its `max_io_bytes_per_second`. Several groups share an [`io::IoResource`] by `io_weight`. Other IO is not seen |
 //!
 //! # Memory
 //!
@@ -169,7 +171,10 @@
 //!   hyper and `tower`.
 //! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
-//!   one dependency. Nothing on the hot path.
+//!   one dependency, and a span per task as tokio-console reads it. One comparison per spawn while nobody wants spans.
+//! - `metrics` (off): `metrics::facade::publish`, once a second, to the recorder of the crate `metrics`.
+//! - `prometheus` (off): `metrics::prometheus::render`, one page with that of `metrics-exporter-prometheus`.
+//! - `dashboard` (off): `dashboard::router`, a page to look at, for axum. Pulls while somebody looks.
 //! - `pgwire` (off): `server`, a port for psql and every other client of PostgreSQL. Some sixty crates.
 //!
 //! # What is kept stable
@@ -212,6 +217,8 @@ pub mod mem;
 
 pub mod exec;
 
+pub mod io;
+
 pub mod query;
 
 pub mod metrics;
@@ -233,6 +240,12 @@ pub mod postgres;
 #[cfg(feature = "pgwire")]
 pub mod server;
 
+#[cfg(any(feature = "metrics", feature = "prometheus"))]
+mod publish;
+
+#[cfg(feature = "dashboard")]
+pub mod dashboard;
+
 #[doc(inline)]
 pub use admission::AdmissionError;
 #[doc(inline)]
@@ -249,6 +262,8 @@ pub use exec::set::JoinSet;
 pub use exec::stats::LongPoll;
 #[doc(inline)]
 pub use governor::{Builder, EnterGuard, Error, Governor, GroupHandle, Host, spawn};
+#[doc(inline)]
+pub use io::fs;
 #[doc(inline)]
 pub use query::{KillReason, Query, Runaway, Usage, record_scan_bytes, record_scan_rows};
 #[doc(inline)]
@@ -349,12 +364,23 @@ mod documents {
     mod memory {}
     #[doc = include_str!("../docs/guide/operating.md")]
     mod operating {}
+    #[cfg(feature = "prometheus")]
     #[doc = include_str!("../docs/guide/metrics.md")]
     mod metrics {}
+    #[cfg(feature = "dashboard")]
+    #[doc = include_str!("../docs/guide/dashboard.md")]
+    mod dashboard {}
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../docs/guide/fleet.md")]
+    mod fleet {}
+    #[doc = include_str!("../docs/guide/coming-from.md")]
+    mod coming_from {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
     #[doc = include_str!("../docs/guide/cli.md")]
     mod cli {}
+    #[doc = include_str!("../docs/guide/io.md")]
+    mod io {}
     #[doc = include_str!("../docs/guide/runaway-queries.md")]
     mod runaway_queries {}
 }

@@ -8,21 +8,21 @@
 mod current;
 mod late;
 pub(crate) mod memory;
+mod reason;
 mod runaway;
 
 pub(crate) use late::LateQuery;
 
 pub use current::{Current, current, record_scan_bytes, record_scan_rows};
+pub use reason::KillReason;
 pub use runaway::Runaway;
 
-use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
 use crate::event;
 use crate::exec::account::Account;
-use crate::exec::join::{Cause, JoinError, JoinHandle};
+use crate::exec::join::{JoinError, JoinHandle};
 use crate::exec::task::{self, Lease, Origin};
-use crate::mem::{self, MemoryScope, Shortfall};
-use crate::sched::breaker::BigQueryKind;
+use crate::mem;
 use crate::unit::{GroupId, QueryId};
 use parking_lot::Mutex;
 use std::fmt;
@@ -84,106 +84,19 @@ pub struct Usage {
     pub scan_rows: u64,
     /// Bytes that it reported as scanned; zero for a group.
     pub scan_bytes: u64,
+    /// Bytes read and written through [`fs`](crate::fs) and metered streams: the sum of the two below.
+    pub io_bytes: u64,
+    /// Bytes read.
+    pub io_read_bytes: u64,
+    /// Bytes written.
+    pub io_written_bytes: u64,
+    /// How long operations on metered streams waited for `max_io_bytes_per_second` and for shared capacities, all
+    /// together.
+    pub io_throttled: Duration,
     /// Time since it was admitted, on tokio's clock; zero for a group.
     pub elapsed: Duration,
     /// Its tasks that are alive; zero for a group.
     pub tasks: u64,
-}
-
-/// Why the governor ended a task or refused to begin one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum KillReason {
-    /// The query went over a limit of its group, whose `big_query_action` is to kill.
-    #[error(
-        "{report}; ask for less at a time, raise the limit with ALTER RESOURCE GROUP {group} WITH ('{}'='..'), \
-         or run it in a group that allows more",
-        kind.property()
-    )]
-    BigQuery {
-        /// What it used too much of.
-        kind: BigQueryKind,
-        /// How much it had used: nanoseconds, rows or bytes.
-        used: u64,
-        /// How much it may use, in the same unit.
-        limit: u64,
-        /// The group whose limit it was.
-        group: Arc<str>,
-        /// The query.
-        query: QueryId,
-        /// Everything that was known of it.
-        report: Arc<Runaway>,
-    },
-    /// Somebody killed the query.
-    #[error("killed by {by}: {why}")]
-    Killed {
-        /// The reason given.
-        why: Arc<str>,
-        /// Through what: `Query::kill` or an operator's statement.
-        by: Arc<str>,
-    },
-    /// It asked for memory that was not there, or holds what others have a right to.
-    #[error(
-        "out of memory in resource group '{group}': {asked} bytes more than the {used} in use would exceed the \
-         {scope}'s limit of {limit} bytes; {}", remedy(*.scope)
-    )]
-    MemoryLimit {
-        /// Whose limit was met.
-        scope: MemoryScope,
-        /// The limit, in bytes.
-        limit: u64,
-        /// Bytes in use below that limit at that moment.
-        used: u64,
-        /// Bytes asked for, by this query or by another of its group or governor.
-        asked: u64,
-        /// The query's group.
-        group: Arc<str>,
-        /// The query; none for a task that belongs to no query.
-        query: Option<QueryId>,
-    },
-    /// The governor shut down, or the runtime under it was dropped.
-    #[error("the governor was shut down")]
-    Shutdown,
-    /// A spawn was refused at admission.
-    #[error("not admitted: {0}")]
-    NotAdmitted(#[source] AdmissionError),
-}
-
-fn remedy(scope: MemoryScope) -> &'static str {
-    match scope {
-        MemoryScope::Group => "raise mem_limit of the group, or run fewer of its queries at once",
-        MemoryScope::Governor => {
-            "raise memory_limit of the governor, or lower mem_limit of its groups"
-        }
-        _ => "raise the query's limit",
-    }
-}
-
-impl KillReason {
-    /// What a task of `account` is told that ends for want of memory.
-    pub(crate) fn shortage(account: &Account, shortfall: Shortfall) -> Cause {
-        let reason = KillReason::MemoryLimit {
-            scope: shortfall.scope,
-            limit: shortfall.limit,
-            used: shortfall.used,
-            asked: shortfall.asked,
-            group: account.group().name().into(),
-            query: account.query(),
-        };
-        reason.into_cause()
-    }
-
-    pub(crate) fn into_cause(self) -> Cause {
-        Arc::new(self)
-    }
-}
-
-impl JoinError {
-    /// Why the governor ended the task: `Some` if it was killed, shut down or refused; `None` for a plain
-    /// abort and for a panic.
-    pub fn reason(&self) -> Option<&KillReason> {
-        self.cause()?.downcast_ref()
-    }
 }
 
 impl Query {
@@ -279,6 +192,10 @@ impl Query {
             memory_peak: self.core.account.memory().peak(),
             scan_rows: account.scan_rows,
             scan_bytes: account.scan_bytes,
+            io_bytes: account.io.total(),
+            io_read_bytes: account.io.read,
+            io_written_bytes: account.io.written,
+            io_throttled: account.io_throttled.into(),
             tasks: account.tasks,
             elapsed: self.core.admitted.elapsed(),
         }

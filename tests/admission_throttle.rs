@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+const NOBODY: [u64; 0] = [];
 const A: GroupId = GroupId(10_001);
 const GB: u64 = 1_000_000_000;
 
@@ -135,10 +136,10 @@ fn a_collection_is_asked_for_once_per_ten_intervals_of_lasting_pressure() {
             .collect()
     };
     assert_eq!(asked(&mut throttle, 0, 3_500, 91), [1_000, 2_000, 3_000]);
-    assert_eq!(asked(&mut throttle, 3_500, 6_000, 10), []);
+    assert_eq!(asked(&mut throttle, 3_500, 6_000, 10), NOBODY);
     assert_eq!(
         asked(&mut throttle, 6_000, 6_900, 91),
-        [],
+        NOBODY,
         "a new spell begins anew"
     );
     assert_eq!(throttle.collections(), 3);
@@ -226,10 +227,10 @@ fn running_queries_go_on_new_ones_wait_in_order_and_start_as_the_cap_rises() {
     };
     // One ends under pressure: nobody takes its place, and the cap falls with it.
     policy.leave(A, ms(500));
-    assert_eq!(started(&mut policy), []);
+    assert_eq!(started(&mut policy), NOBODY);
     assert_eq!(policy.governor(ms(500)).max_allowed, Some(3));
     policy.look(Bytes(50), ms(1_000));
-    assert_eq!(started(&mut policy), []);
+    assert_eq!(started(&mut policy), NOBODY);
     let mut rises = Vec::new();
     for second in 2..8 {
         policy.look(Bytes(50), ms(second * 1_000));

@@ -5,7 +5,7 @@
 mod live;
 mod support;
 
-use live::{compute, eventually, governor, multi_thread, named, watched};
+use live::{Build, compute, eventually, governor, multi_thread, named, watched};
 use quotient::task::{self, spawn_blocking};
 use quotient::{Governor, KillReason};
 use std::sync::Arc;
@@ -15,26 +15,24 @@ use tokio::runtime::Runtime;
 
 const SQL: &str = "CREATE RESOURCE GROUP g WITH ('concurrency_limit'='1');";
 
-/// A runtime whose pool has one thread, and a closure that keeps it until the flag is set.
+/// A governor whose pool has one thread, and a closure that keeps it until the flag is set.
 fn one_thread() -> (Runtime, Governor, Arc<AtomicBool>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    let governor = governor(&runtime, 2, SQL);
+    let runtime = multi_thread(2);
+    let builder = Governor::builder().max_blocking_threads(1).init_sql(SQL);
+    let governor = runtime.build(builder);
     let (go, running) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicBool::new(false)),
     );
     let (may_go, is_running) = (go.clone(), running.clone());
-    drop(runtime.handle().spawn_blocking(move || {
+    let entered = governor.enter();
+    drop(spawn_blocking(move || {
         is_running.store(true, Ordering::SeqCst);
         while !may_go.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_micros(100));
         }
     }));
+    drop(entered);
     live::eventually_blocking("the pool is busy", || running.load(Ordering::SeqCst));
     (runtime, governor, go)
 }
@@ -126,8 +124,12 @@ fn a_closure_that_has_not_begun_is_aborted_killed_and_shut_down_without_running(
         drop(entered);
         query.kill("for a test");
         aborted.abort();
-        // As with tokio, whoever takes it from the pool's queue finds out.
-        assert!(!aborted.is_finished());
+        // At once, though what runs goes on.
+        eventually("they are dropped", || {
+            killed.is_finished() && aborted.is_finished()
+        })
+        .await;
+        assert!(!shut_down.is_finished());
         let after_kill = query.spawn_blocking(closure());
         let error = after_kill.await.unwrap_err();
         assert!(matches!(error.reason(), Some(KillReason::Killed { .. })));
@@ -224,4 +226,31 @@ fn closures_of_a_dropped_group_stay_its_own() {
         })
         .await;
     });
+}
+
+#[test]
+fn what_closures_spend_on_the_cpu_trips_the_breaker_and_ends_those_that_wait() {
+    let _watched = watched("breaker");
+    let runtime = multi_thread(2);
+    let sql = "CREATE RESOURCE GROUP g WITH ('big_query_cpu_second_limit'='0.02')";
+    let builder = Governor::builder().max_blocking_threads(1).init_sql(sql);
+    let governor = runtime.build(builder);
+    let query = governor.try_admit(&named("g")).unwrap();
+    let burn = || {
+        let cpu = || quotient::clock::cpu_of_this_thread().map_or(Duration::MAX, Duration::from);
+        let begun = cpu();
+        while cpu() < begun.saturating_add(Duration::from_millis(40)) {
+            std::hint::spin_loop();
+        }
+        1
+    };
+    let (burning, waiting) = (query.spawn_blocking(burn), query.spawn_blocking(|| 2));
+    let burnt = runtime.block_on(burning);
+    assert_eq!(burnt.unwrap(), 1, "what runs is not interrupted");
+    let error = runtime.block_on(waiting).unwrap_err();
+    let expected = "40 ms of CPU time in a closure are over a limit of 20";
+    assert!(
+        matches!(error.reason(), Some(KillReason::BigQuery { .. })),
+        "{expected}: {error}"
+    );
 }

@@ -30,8 +30,13 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/memory.md",
     "docs/guide/operating.md",
     "docs/guide/metrics.md",
+    "docs/guide/dashboard.md",
     "docs/guide/long-polls.md",
+    "docs/guide/io.md",
     "docs/guide/runaway-queries.md",
+    "docs/guide/cli.md",
+    "docs/guide/fleet.md",
+    "docs/guide/coming-from.md",
 ];
 
 /// What is written for those who work on the crate.

@@ -4,7 +4,7 @@ mod support;
 
 use quotient::admission::waits::Waits;
 use quotient::exec::stats::{
-    GroupUsage, KillTimes, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage,
+    GroupUsage, IoBytes, KillTimes, PoolUsage, SpareUsage, TIME_BOUNDS, TimeHistogram, WorkerUsage,
 };
 use quotient::metrics::memory::{GroupMemory, ProcessMemory};
 use quotient::metrics::names::{self, Kind};
@@ -47,6 +47,14 @@ fn bi() -> GroupRow {
             long_polls: 1,
             cpu_blocking: Nanos::ZERO,
             blocking: 0,
+            blocking_queued: 3,
+            blocking_running: 1,
+            io_blocking: Nanos::from_millis(2_500),
+            io: IoBytes {
+                read: 4_096,
+                written: 512,
+            },
+            io_throttled: Nanos::from_millis(750),
             tasks_total: 9,
             tasks_running: 1,
             tasks_queued: 2,
@@ -133,6 +141,10 @@ fn small() -> Snapshot {
                 polls_fast: 0,
                 polls_fair: 6,
             },
+        },
+        blocking_pool: PoolUsage {
+            threads: 3,
+            busy: 1,
         },
         unclassified: 3,
         queries: Queries {

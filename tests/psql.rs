@@ -48,3 +48,12 @@ impl Service {
         self.server.local_addr().unwrap().port()
     }
 }
+
+/// What other tests start, as a process; by itself it has nothing to do.
+#[test]
+fn child() {
+    if let Some(what) = support::told_to_child() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(hostile::in_little_memory(&what));
+    }
+}

@@ -350,6 +350,13 @@ fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
         shortage: |_, _| Arc::new(std::fmt::Error),
         park: None,
         hooks: None,
+        blocking: quotient::exec::blocking::Setup {
+            threads: 1,
+            queue: 1,
+            keep_alive: Duration::from_secs(1),
+            source: quotient::exec::blocking::Source::Own,
+            refusal: |_, _| Arc::new(std::fmt::Error),
+        },
     });
     core.stand_in_on(runtime.handle());
     let shut: quotient::exec::join::Cause = Arc::new(std::fmt::Error);

@@ -8,6 +8,9 @@ use super::{Answer, Common, Unable, lint};
 use clap::Args;
 use serde_json::json;
 
+/// Findings that are shown.
+const SHOWN: usize = 200;
+
 #[derive(Args, Debug)]
 pub(super) struct Check {
     #[command(flatten)]
@@ -35,7 +38,10 @@ impl Check {
                 .filter(|one: &&Finding| one.level == level)
                 .count()
         };
-        let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+        let errors = count(Level::Error) + script.more_errors;
+        let warnings = count(Level::Warning);
+        let unlisted = script.more_errors + findings.len().saturating_sub(SHOWN);
+        findings.truncate(SHOWN);
         let groups = script.snapshot.groups().len() - 1;
         let classifiers = script.snapshot.classifiers().count();
         let name = self.common.name();
@@ -49,11 +55,16 @@ impl Check {
                 "errors": errors,
                 "warnings": warnings,
                 "findings": findings,
+                "unlisted": unlisted,
             });
             format!("{answer}\n")
         } else {
+            let more = match unlisted {
+                0 => String::new(),
+                more => format!("and {more} more\n\n"),
+            };
             format!(
-                "{}{name}: {groups} groups with {classifiers} classifiers on {} workers: {errors} errors, {warnings} warnings\n",
+                "{}{more}{name}: {groups} groups with {classifiers} classifiers on {} workers: {errors} errors, {warnings} warnings\n",
                 pictures(&findings, &name, &script.text),
                 script.snapshot.machine().workers,
             )

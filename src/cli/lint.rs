@@ -7,15 +7,16 @@ use super::finding::{Finding, Level};
 use super::script::Script;
 use crate::catalog::property::{BigQueryAction, GroupType, Key};
 use crate::catalog::{GroupSpec, Snapshot};
-use crate::classify::shadow::shadowed;
+use crate::classify::shadow::{Shadowed, shadowed};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// All of it, in the order of the script.
 pub(super) fn warnings(script: &Script) -> Vec<Finding> {
     let catalog = &*script.snapshot;
-    let mut found = shadows(script);
-    found.extend(unreachable(script));
+    let hidden = shadowed(catalog);
+    let mut found = shadows(script, &hidden);
+    found.extend(unreachable(script, &hidden));
     found.extend(reservations(script));
     for group in catalog.groups() {
         found.extend(in_vain(group).into_iter().map(|(key, why)| {
@@ -28,9 +29,8 @@ pub(super) fn warnings(script: &Script) -> Vec<Finding> {
     found
 }
 
-fn shadows(script: &Script) -> Vec<Finding> {
-    let found = shadowed(&script.snapshot);
-    let finding = |one: &crate::classify::shadow::Shadowed<'_>| {
+fn shadows(script: &Script, hidden: &[Shadowed<'_>]) -> Vec<Finding> {
+    let finding = |one: &Shadowed<'_>| {
         let message = format!(
             "a classifier of {} never decides: {} of {} matches whatever it matches",
             one.group.name,
@@ -41,16 +41,13 @@ fn shadows(script: &Script) -> Vec<Finding> {
         Finding::new(Level::Warning, "shadowed", message, span)
             .with_note(format!("and comes first: {}", one.rule))
     };
-    found.iter().map(finding).collect()
+    hidden.iter().map(finding).collect()
 }
 
 /// Groups that no classifier leads to.
-fn unreachable(script: &Script) -> Vec<Finding> {
+fn unreachable(script: &Script, hidden: &[Shadowed<'_>]) -> Vec<Finding> {
     let catalog = &*script.snapshot;
-    let hidden: HashSet<_> = shadowed(catalog)
-        .iter()
-        .map(|one| one.classifier.id)
-        .collect();
+    let hidden: HashSet<_> = hidden.iter().map(|one| one.classifier.id).collect();
     let targets = targets(catalog);
     let finding = |group: &Arc<GroupSpec>| {
         let why = match group.classifiers.len() {

@@ -8,12 +8,12 @@ use crate::catalog::{Catalog, Machine, Origin, Snapshot, condition};
 use crate::governor::variables;
 use crate::settings::Settings;
 use crate::sql::ast::AlterAction;
-use crate::sql::{self, Caps, Notice, NoticeKind, Span, Statement};
+use crate::sql::{self, Caps, Notice, NoticeKind, Span, SqlError, Statement};
 use crate::unit::ClassifierId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Errors after which a script is given up.
+/// Errors that are told one by one; of a script with more, the rest is counted, and not run.
 const ERRORS: usize = 50;
 
 /// What a script makes.
@@ -23,6 +23,8 @@ pub(super) struct Script {
     pub(super) settings: Settings,
     /// Errors, and what the catalog remarks.
     pub(super) findings: Vec<Finding>,
+    /// Errors that are not among them.
+    pub(super) more_errors: usize,
     places: HashMap<Place, Span>,
 }
 
@@ -41,15 +43,16 @@ impl Script {
             snapshot: Catalog::new(machine).snapshot(),
             settings: Settings::default(),
             findings: Vec::new(),
+            more_errors: 0,
             places: HashMap::new(),
         };
         let mut changes = Vec::new();
         for (_, _, statement) in sql::parse_each(&text, Caps::NONE) {
             match statement {
-                Err(error) => script.findings.push(Finding::from(&error)),
+                Err(error) => script.refused(&error),
                 Ok(Statement::SetGlobal(set)) => {
                     if let Err(error) = variables::assign(&mut script.settings, &set) {
-                        script.findings.push(Finding::from(&error));
+                        script.refused(&error);
                     }
                 }
                 Ok(
@@ -83,6 +86,14 @@ impl Script {
     pub(super) fn classifier(&self, identity: String) -> Span {
         let place = self.places.get(&Place::Classifier(identity));
         place.copied().unwrap_or_default()
+    }
+
+    fn refused(&mut self, error: &SqlError) {
+        if self.findings.len() < ERRORS {
+            self.findings.push(Finding::from(error));
+        } else {
+            self.more_errors += 1;
+        }
     }
 
     fn remember(&mut self, change: &Statement) {
@@ -120,9 +131,9 @@ impl Script {
                 }
                 Err(error) => error,
             };
-            self.findings.push(Finding::from(&error));
+            self.refused(&error);
             let refused = error.statement.wrapping_sub(1);
-            if refused >= changes.len() || self.findings.len() >= ERRORS {
+            if refused >= changes.len() || self.more_errors > 0 {
                 break;
             }
             changes.remove(refused);

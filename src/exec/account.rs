@@ -10,6 +10,8 @@ use super::ending::Verdict;
 use super::group::Group;
 use super::join::{Cause, JoinError};
 use super::limits::Limits;
+use super::stats::IoBytes;
+use super::tally::Traffic;
 use super::waiting::Waiting;
 use crate::mem::{self, OwnerHandle};
 use crate::sched::feedback::{LEVELS, Stream, level_end};
@@ -38,6 +40,7 @@ pub struct Account {
     longest: Mutex<(Nanos, Option<&'static Location<'static>>)>,
     scan_rows: AtomicU64,
     scan_bytes: AtomicU64,
+    traffic: Traffic,
     /// Tasks of a query that are alive; not kept for a group.
     live: AtomicU64,
     /// The number of a query's first task; the largest number once that is gone.
@@ -72,6 +75,10 @@ pub struct AccountUsage {
     pub scan_rows: u64,
     /// Bytes that it reported as scanned.
     pub scan_bytes: u64,
+    /// Bytes that its tasks read and wrote through metered files and streams.
+    pub io: IoBytes,
+    /// How long operations on metered streams waited for limits.
+    pub io_throttled: Nanos,
     /// Tasks of the query that are alive; zero for a group.
     pub tasks: u64,
 }
@@ -125,6 +132,7 @@ impl Account {
             longest: Mutex::default(),
             scan_rows: AtomicU64::new(0),
             scan_bytes: AtomicU64::new(0),
+            traffic: Traffic::default(),
             live: AtomicU64::new(0),
             root: AtomicU64::new(0),
             limits,
@@ -187,6 +195,8 @@ impl Account {
             longest_poll_at,
             scan_rows: self.scan_rows.load(Relaxed),
             scan_bytes: self.scan_bytes.load(Relaxed),
+            io: self.traffic.counted(),
+            io_throttled: self.traffic.waited(),
             tasks: self.live.load(Relaxed),
         }
     }
@@ -205,6 +215,7 @@ impl Account {
                 group.hurry_query(query);
             }
         }
+        self.core().pool().end_all_of(self);
         first
     }
 

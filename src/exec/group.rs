@@ -13,18 +13,19 @@ use super::incoming::Incoming;
 use super::join::Cause;
 use super::stats::GroupUsage;
 use super::tally::Counters;
-use super::task::Runnable;
+use super::task::{Lease, Runnable};
 use crate::mem::OwnerHandle;
 use crate::mem::desk::Desk;
 use crate::sched::fair::{Fair, Slot};
 use crate::sched::feedback::{Feedback, Place, Stream};
+use crate::sched::pool::Share;
 use crate::sched::{self, Limits};
 use crate::sync::Mutex;
 use crate::unit::{Nanos, QueryId, Weight};
 use crossbeam_utils::CachePadded;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// A resource group's tasks and account in the executor. Lives until its last task and account are gone.
 pub struct Group {
@@ -33,10 +34,14 @@ pub struct Group {
     pub(super) uid: u64,
     pub(super) core: Arc<Core>,
     pub(super) slot: Slot,
+    /// Its place in the blocking pool.
+    pub(super) io: Slot,
     /// Whose the memory of its tasks is.
     memory: Arc<OwnerHandle>,
     /// Where its queries reserve memory.
     desk: Arc<Desk>,
+    /// What is kept with it for those who know it by its accounts.
+    kept: OnceLock<Lease>,
     /// Nothing of it runs any more.
     frozen: Verdict,
     incoming: CachePadded<Mutex<Incoming<Runnable>>>,
@@ -64,8 +69,10 @@ impl Group {
             core: core.clone(),
             desk: Desk::new(name.into(), memory.clone()),
             memory,
+            kept: OnceLock::new(),
             frozen: Verdict::new(),
             slot: core.add_group(this.clone(), weight),
+            io: core.pool().add_group(weight),
             incoming: CachePadded::default(),
             queue: CachePadded::new(Mutex::new(Feedback::new(core.config().level_base))),
             fruitless_looks: AtomicU8::new(0),
@@ -96,6 +103,17 @@ impl Group {
         &self.desk
     }
 
+    /// Keeps something with it that the executor does not know: what its streams are limited to. The first one stays.
+    pub fn keep(&self, it: Lease) {
+        let _ = self.kept.set(it);
+    }
+
+    /// What is kept with it.
+    #[inline]
+    pub fn kept(&self) -> Option<&Lease> {
+        self.kept.get()
+    }
+
     /// Ends all its work, and whatever comes: it has cost as many threads as there were workers.
     pub(super) fn freeze(&self, cause: &Cause) {
         if self.frozen.give(cause.clone()) {
@@ -114,12 +132,23 @@ impl Group {
         self.core.set_limits(self, limits);
     }
 
+    /// Changes what it may have of the blocking pool, in place and at once.
+    pub fn set_io_share(&self, share: Share) {
+        self.core.pool().set_share(self.io, share);
+    }
+
+    /// Nobody finds it any more: threads of the blocking pool are kept free for it no longer.
+    pub fn reserve_no_threads(&self) {
+        self.core.pool().reserve_nothing(self.io);
+    }
+
     /// What it has used, and what its tasks do now.
     pub fn usage(&self) -> GroupUsage {
         let now = self.core.look_at(self);
         let counted = self.counters.read();
         let ready = now.tasks_running + now.tasks_queued;
         let live = self.counters.live();
+        let (io_blocking, blocking_queued, blocking_running) = self.core.pool().look_at(self.io);
         let live = live.saturating_add_signed(self.core.moved_tasks(self.uid));
         GroupUsage {
             tasks_running: now.tasks_running,
@@ -130,6 +159,9 @@ impl Group {
             lag_ns: now.lag_ns,
             share: now.share,
             entitled: now.entitled,
+            io_blocking,
+            blocking_queued: blocking_queued as u64,
+            blocking_running: blocking_running as u64,
             ..counted
         }
     }
@@ -299,6 +331,7 @@ pub(super) fn enqueue(queue: &mut Feedback<Runnable>, task: Runnable, end: End) 
 impl Drop for Group {
     fn drop(&mut self) {
         self.core.bury(self.slot);
+        self.core.pool().bury(self.io);
     }
 }
 

@@ -30,6 +30,40 @@ pub struct TimeHistogram {
     pub sum: Nanos,
 }
 
+/// Which way bytes go, as seen from the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Into the program.
+    Read,
+    /// Out of the program.
+    Write,
+}
+
+/// Bytes read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoBytes {
+    /// Bytes that came into the program.
+    pub read: u64,
+    /// Bytes that went out of it.
+    pub written: u64,
+}
+
+impl IoBytes {
+    /// Both directions together.
+    pub fn total(self) -> u64 {
+        self.read.saturating_add(self.written)
+    }
+
+    /// The sum of two.
+    #[must_use]
+    pub fn plus(self, other: IoBytes) -> IoBytes {
+        IoBytes {
+            read: self.read.saturating_add(other.read),
+            written: self.written.saturating_add(other.written),
+        }
+    }
+}
+
 /// One group's use of the executor since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GroupUsage {
@@ -41,6 +75,16 @@ pub struct GroupUsage {
     pub cpu_blocking: Nanos,
     /// Blocking closures that run or wait for a thread.
     pub blocking: u64,
+    /// Of these, those that wait for a thread of the blocking pool.
+    pub blocking_queued: u64,
+    /// Of these, those that have a thread.
+    pub blocking_running: u64,
+    /// How long its blocking closures have had threads, computing or waiting, those that run now included.
+    pub io_blocking: Nanos,
+    /// Bytes that passed through metered files and streams.
+    pub io: IoBytes,
+    /// How long operations on metered streams waited for limits, all together.
+    pub io_throttled: Nanos,
     /// Polls.
     pub polls: u64,
     /// Polls longer than the governor's threshold.
@@ -114,6 +158,15 @@ impl WorkerUsage {
             polls_fair: self.polls_fair + other.polls_fair,
         }
     }
+}
+
+/// The threads of the blocking pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// How many there are.
+    pub threads: u64,
+    /// How many run a closure.
+    pub busy: u64,
 }
 
 /// A long poll that others had to wait for.

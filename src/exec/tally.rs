@@ -3,7 +3,7 @@
 //! Mechanism: [`Tally`] belongs to one worker; [`Counters`] are a group's and are read from any thread.
 //! Nothing here is exact in the middle of a slice (100 µs); everything is exact when the group is at rest.
 
-use super::stats::{GroupUsage, TIME_BOUNDS, TimeHistogram};
+use super::stats::{Direction, GroupUsage, IoBytes, TIME_BOUNDS, TimeHistogram};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::unit::Nanos;
 use std::cell::Cell;
@@ -104,8 +104,42 @@ pub(super) struct Counters {
     pub(super) spawned: AtomicU64,
     pub(super) finished: AtomicU64,
     long_polls: AtomicU64,
+    pub(super) traffic: Traffic,
     delay: Histogram,
     duration: Histogram,
+}
+
+/// Bytes that were read and written, and what operations waited for limits, counted per operation and not per slice.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    read: AtomicU64,
+    written: AtomicU64,
+    waited: AtomicU64,
+}
+
+impl Traffic {
+    pub(super) fn add(&self, direction: Direction, bytes: u64) {
+        let count = match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.written,
+        };
+        count.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn wait(&self, time: Nanos) {
+        self.waited.fetch_add(time.0, Relaxed);
+    }
+
+    pub(super) fn waited(&self) -> Nanos {
+        Nanos(self.waited.load(Relaxed))
+    }
+
+    pub(super) fn counted(&self) -> IoBytes {
+        IoBytes {
+            read: self.read.load(Relaxed),
+            written: self.written.load(Relaxed),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -149,6 +183,8 @@ impl Counters {
             cpu_drop: Nanos(self.cpu_drop.load(Relaxed)),
             cpu_blocking: Nanos(self.cpu_blocking.load(Relaxed)),
             blocking: self.blocking.load(Relaxed),
+            io: self.traffic.counted(),
+            io_throttled: self.traffic.waited(),
             polls: self.polls.load(Relaxed),
             long_polls: self.long_polls.load(Relaxed),
             tasks_total: self.spawned.load(Relaxed),

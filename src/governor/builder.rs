@@ -2,6 +2,7 @@
 //!
 //! Wiring; the thread that builds.
 
+use super::blocking::Wanted;
 use super::error::Error;
 use super::overrun;
 use super::throttle::{self, Collect, MemoryProbe};
@@ -10,6 +11,7 @@ use crate::catalog::store::{CatalogStore, FileStore};
 use crate::catalog::{CatalogMode, Machine};
 use crate::classify::Attributes;
 use crate::clock::Clock;
+use crate::exec::blocking::Source;
 use crate::exec::core::{Config, Core};
 use crate::exec::hooks::Hooks;
 use crate::exec::host;
@@ -56,6 +58,7 @@ pub struct Builder {
     policy: sched::Config,
     record: bool,
     pub(super) hooks: Hooks,
+    pub(super) blocking: Wanted,
     settings: Settings,
     memory_probe: Option<MemoryProbe>,
     memory_collect: Collect,
@@ -79,6 +82,7 @@ impl Default for Builder {
             policy: sched::Config::default(),
             record: false,
             hooks: Hooks::default(),
+            blocking: Wanted::default(),
             settings: Settings::default(),
             memory_probe: None,
             memory_collect: Box::new(mem::collect),
@@ -309,8 +313,12 @@ impl Builder {
         let variable = Duration::from_millis(settings.long_poll_threshold_ms);
         let long_poll = self.long_poll.unwrap_or(variable);
         let long_poll = Nanos(u64::try_from(long_poll.as_nanos()).unwrap_or(u64::MAX));
+        // A current-thread runtime must know of what it waits for, or a paused clock of its would run ahead.
+        let lent = scheduled == Some(false);
+        let source = if lent { Source::Runtime } else { Source::Own };
         let (core, crew) = Core::new(Config {
             workers,
+            blocking: self.blocking.setup(source)?,
             policy: self.policy,
             quantum: QUANTUM,
             long_poll,

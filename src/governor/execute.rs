@@ -4,8 +4,10 @@
 
 use super::routing::Routing;
 use super::{Error, Governor};
-use crate::catalog::{OpenError, Origin, Snapshot};
+use crate::catalog::{Catalog, OpenError, Origin, Snapshot};
+use crate::event;
 use crate::sql::{self, Output, Span, SqlErrorKind, Statement};
+use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -123,6 +125,7 @@ impl Governor {
         let next = Routing::new(
             snapshot,
             &inner.core,
+            &inner.station,
             &inner.gate,
             &inner.breaker,
             Some(&last),
@@ -135,17 +138,32 @@ impl Governor {
             inner.routing.store(Arc::new(next));
             for entry in &dropped {
                 inner.gate.remove(entry.id);
+                entry.group.reserve_no_threads();
             }
             gone.extend(dropped);
         }
         self.inner.settle_breaker();
         self.sweep();
+        let version = self.inner.routing.load().snapshot.version();
+        event::catalog(version, &MadeBy(&self.inner.catalog, version));
     }
 
     /// What of the kept catalog was left out at the start, in
     /// [`CatalogMode::Lenient`](crate::catalog::CatalogMode::Lenient): each with its place in the file.
     pub fn catalog_damage(&self) -> &[sql::SqlError] {
         self.inner.catalog.damaged()
+    }
+}
+
+/// What made this version of the catalog: a statement, or where it was read from.
+struct MadeBy<'a>(&'a Catalog, u64);
+
+impl fmt::Display for MadeBy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let changes = self.0.history();
+        let mut changes = changes.iter();
+        let change = changes.find(|change| change.snapshot.version() == self.1);
+        f.write_str(change.map_or("", |change| &change.what))
     }
 }
 

@@ -27,7 +27,7 @@ impl GroupHandle {
         self.entry.id
     }
 
-    /// The CPU time, the polls and the memory of all its queries and tasks since it was created. The other fields,
+    /// The CPU time, the polls, the memory and the IO of all its queries and tasks since it was created. The other fields,
     /// which are kept per query, are zero; [`stats`](GroupHandle::stats) has histograms of its polls.
     pub fn usage(&self) -> Usage {
         let usage = self.entry.usage();
@@ -36,6 +36,10 @@ impl GroupHandle {
             polls: usage.polls,
             memory: self.entry.group.memory().used(),
             memory_peak: self.entry.group.memory().peak(),
+            io_bytes: usage.io.total(),
+            io_read_bytes: usage.io.read,
+            io_written_bytes: usage.io.written,
+            io_throttled: usage.io_throttled.into(),
             ..Usage::default()
         }
     }

@@ -9,6 +9,7 @@
 pub(crate) mod admission;
 mod admit;
 mod background;
+mod blocking;
 mod breaker;
 mod build_task;
 mod builder;
@@ -19,7 +20,7 @@ mod follow;
 mod group;
 mod hooks;
 mod init;
-mod machine;
+pub(crate) mod machine;
 mod observe;
 mod operate;
 mod overrun;
@@ -28,10 +29,13 @@ mod running;
 mod set;
 mod shutdown;
 mod spawn;
+mod streams;
 mod throttle;
 pub(crate) mod variables;
 mod views;
 
+#[cfg(any(feature = "metrics", feature = "dashboard"))]
+pub(crate) use background::WeakGovernor;
 pub use build_task::Builder as TaskBuilder;
 pub use builder::{Builder, Host};
 pub use error::Error;
@@ -45,6 +49,7 @@ use crate::exec::core::Core;
 use crate::exec::host::{Crew, Entrance};
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
+use crate::io::flow::Station;
 use crate::mem::pressure::Probe;
 use crate::query::{KillReason, Query};
 use crate::sched::trace::Trace;
@@ -94,6 +99,8 @@ struct Inner {
     /// Held while a change of the catalog is translated, so that translations are in order.
     translating: Mutex<()>,
     routing: ArcSwap<Routing>,
+    /// What the groups' streams have in common.
+    station: Arc<Station>,
     gate: Gate,
     core: Arc<Core>,
     /// How much memory is in use, by all that there is to ask.
@@ -145,12 +152,16 @@ impl Governor {
         let (crew, entrance) = parts.driven;
         let gate = Gate::with_timers_of(entrance.runtime().clone());
         let breaker = Breaker::new();
-        let routing = Routing::new(catalog.snapshot(), &core, &gate, &breaker, None);
+        let runtime = entrance.runtime();
+        let timed = throttle::has_timers(runtime).then(|| runtime.clone());
+        let station = Station::new(timed);
+        let routing = Routing::new(catalog.snapshot(), &core, &station, &gate, &breaker, None);
         let governor = Governor {
             inner: Arc::new(Inner {
                 catalog,
                 translating: Mutex::new(()),
                 routing: ArcSwap::from_pointee(routing),
+                station,
                 gate,
                 core,
                 pressure: parts.pressure,

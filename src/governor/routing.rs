@@ -4,6 +4,7 @@
 //! a whole; an [`Entry`] lives as long as its group and is changed in place, so that an ALTER keeps vruntime,
 //! counters and running queries.
 
+use super::blocking;
 use super::breaker::{Breaker, Fuse};
 use crate::admission::{Gate, GroupLimits};
 use crate::catalog::{GroupSpec, GroupType, Snapshot};
@@ -12,6 +13,7 @@ use crate::exec::account::Account;
 use crate::exec::core::Core;
 use crate::exec::group::Group;
 use crate::exec::stats::GroupUsage;
+use crate::io::flow::{self, Flow, Station};
 use crate::metrics::snapshot::{GroupRow, add_usage};
 use crate::query::Outcome;
 use crate::sched::Limits;
@@ -28,6 +30,8 @@ pub(super) struct Entry {
     pub(super) group: Arc<Group>,
     /// The account of its tasks that belong to no query.
     pub(super) loose: Arc<Account>,
+    /// What its streams may pass.
+    flow: Arc<Flow>,
     /// What its queries may use.
     pub(super) fuse: Fuse,
     pub(super) classified: AtomicU64,
@@ -39,14 +43,24 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn new(spec: &GroupSpec, version: u64, core: &Arc<Core>, breaker: &Arc<Breaker>) -> Arc<Entry> {
+    fn new(
+        spec: &GroupSpec,
+        version: u64,
+        core: &Arc<Core>,
+        station: &Arc<Station>,
+        breaker: &Arc<Breaker>,
+    ) -> Arc<Entry> {
         let group = Group::new(core, &spec.name, spec.cpu_core_limit());
         group.set_limits(limits(spec));
+        let flow = Flow::new(station, &spec.name, streams(spec));
+        flow.bind(&group);
+        group.set_io_share(blocking::share(spec, &group));
         let entry = Arc::new(Entry {
             id: spec.id,
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
             group,
+            flow,
             fuse: Fuse::new(spec, version, limits(spec), breaker),
             classified: AtomicU64::new(0),
             mem_limit: AtomicU64::new(0),
@@ -104,6 +118,15 @@ fn limits(spec: &GroupSpec) -> Limits {
     }
 }
 
+/// What a group may have of streams and shared capacities.
+fn streams(spec: &GroupSpec) -> flow::Limits {
+    flow::Limits {
+        weight: spec.io_weight(),
+        first: spec.group_type() == GroupType::ShortQuery,
+        bytes_per_second: spec.max_io_bytes_per_second().map(|bytes| bytes.0),
+    }
+}
+
 /// The catalog as the request path needs it.
 pub(super) struct Routing {
     pub(super) snapshot: Arc<Snapshot>,
@@ -118,6 +141,7 @@ impl Routing {
     pub(super) fn new(
         snapshot: Arc<Snapshot>,
         core: &Arc<Core>,
+        station: &Arc<Station>,
         gate: &Gate,
         breaker: &Arc<Breaker>,
         last: Option<&Routing>,
@@ -127,13 +151,17 @@ impl Routing {
             Some(entry) => {
                 entry.fuse.set(spec, version);
                 entry.fuse.cooled.set_limits(&entry.group, limits(spec));
+                entry.flow.set_limits(streams(spec));
+                entry
+                    .group
+                    .set_io_share(blocking::share(spec, &entry.group));
                 entry.limit_memory(spec);
                 gate.set_limits(spec.id, admission(spec));
                 entry.clone()
             }
             None => {
                 gate.register(spec.id, &spec.name, admission(spec));
-                Entry::new(spec, version, core, breaker)
+                Entry::new(spec, version, core, station, breaker)
             }
         };
         let by_id: FxHashMap<_, _> = snapshot

@@ -8,12 +8,10 @@ use crate::exec::account::Account;
 use crate::exec::blocking;
 use crate::exec::context::{self, Entered};
 use crate::exec::join::JoinHandle;
-use crate::exec::task::{self, Current, Lease, Origin};
+use crate::exec::task::{self, Origin, surroundings};
 use crate::query::Query;
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
-
-static INSTALLED: OnceLock<Governor> = OnceLock::new();
+use std::sync::Arc;
 
 /// Spawns a task, as `tokio::spawn`: inside a task, in the same group and query; outside, in `default_wg` of
 /// the governor that is entered on this thread, else of the installed one.
@@ -54,20 +52,28 @@ where
     }
 }
 
-/// Runs a closure that may block, as `tokio::task::spawn_blocking`, on the blocking pool of the runtime under the
-/// governor: in the group and query that [`spawn`] would choose.
+/// Runs a closure that may block, as `tokio::task::spawn_blocking`, on the governor's blocking pool: in the group and
+/// query that [`spawn`] would choose.
 ///
-/// The CPU time of its thread is charged to them; there are no shares in the pool, whose size is the runtime's
-/// `max_blocking_threads`. Inside the closure [`spawn`] and `task::current` work as in a task. An abort or a kill
-/// ends it only before it begins.
+/// A thread that is free runs the closure that has waited longest of the group that had the least of the threads' time
+/// for its `io_weight`. The CPU time of the thread is charged to group and query. Inside the closure [`spawn`] and
+/// `task::current` work as in a task. An abort or a kill ends it only before it begins, but then at once.
+///
+/// It is not taken if too many closures of its group wait
+/// ([`Builder::max_queued_blocking`](crate::Builder::max_queued_blocking)): the handle yields
+/// [`KillReason::BlockingQueueFull`](crate::KillReason::BlockingQueueFull). See [`Builder::max_blocking_threads`] for how
+/// many run at once.
+///
+/// [`Builder::max_blocking_threads`]: crate::Builder::max_blocking_threads
 ///
 /// # Panics
 ///
-/// As [`spawn`]; and if the pool can start no thread, as tokio does.
+/// As [`spawn`].
 ///
 /// # Metrics
 ///
-/// `quotient_group_cpu_seconds_total` of the kind `blocking`.
+/// `quotient_group_io_seconds_total` and `quotient_group_cpu_seconds_total` of the kind `blocking`,
+/// `quotient_group_blocking_closures`.
 #[track_caller]
 pub fn spawn_blocking<F, R>(closure: F) -> JoinHandle<R>
 where
@@ -76,33 +82,6 @@ where
 {
     let around = surroundings();
     blocking::spawn(Origin::here(), &around.account, around.lease, closure)
-}
-
-/// Whom a spawn is charged to, and what it inherits.
-pub(super) struct Surroundings {
-    pub(super) account: Arc<Account>,
-    pub(super) lease: Option<Lease>,
-}
-
-#[track_caller]
-pub(super) fn surroundings() -> Surroundings {
-    if let Some(Current { account, lease, .. }) = task::current() {
-        return Surroundings { account, lease };
-    }
-    match default_account() {
-        Some(account) => Surroundings {
-            account,
-            lease: None,
-        },
-        None => panic!(
-            "no governor is running: quotient::spawn must be called from inside a task, under Governor::enter, or after Governor::install"
-        ),
-    }
-}
-
-fn default_account() -> Option<Arc<Account>> {
-    let installed = || Some(INSTALLED.get()?.default_account());
-    context::entered().or_else(installed)
 }
 
 /// Makes a governor the default of this thread until it is dropped. Made by [`Governor::enter`].
@@ -121,9 +100,11 @@ impl Governor {
     ///
     /// [`Error::AlreadyInstalled`] if there is one.
     pub fn install(&self) -> Result<(), Error> {
-        INSTALLED
-            .set(self.clone())
-            .map_err(|_| Error::AlreadyInstalled)
+        let installed = self.clone();
+        match context::install(move || installed.default_account()) {
+            true => Ok(()),
+            false => Err(Error::AlreadyInstalled),
+        }
     }
 
     /// Makes this governor the default of this thread while the guard lives, as `tokio::runtime::Handle::enter`.
@@ -159,10 +140,6 @@ impl Governor {
 
 impl Query {
     /// Runs a closure that may block in this query; see [`task::spawn_blocking`](crate::task::spawn_blocking).
-    ///
-    /// # Panics
-    ///
-    /// If the runtime's pool can start no thread, as tokio does.
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, closure: F) -> JoinHandle<R>
     where

@@ -14,7 +14,7 @@ use crate::view::{long_polls, memory, select, tables, tasks};
 /// A system view: its name, and what fills it.
 type View = (&'static str, fn(&Governor) -> Relation);
 
-const VIEWS: [View; 14] = [
+const VIEWS: [View; 15] = [
     ("admission", |governor| {
         tables::admission(refs(&governor.usage_rows(None)))
     }),
@@ -28,6 +28,7 @@ const VIEWS: [View; 14] = [
         let snapshot = governor.inner.routing.load().snapshot.clone();
         tables::groups(refs(&governor.usage_rows(None)), &snapshot)
     }),
+    ("io_resources", Governor::io_resources_view),
     ("long_polls", |governor| {
         long_polls::table(&governor.long_polls())
     }),

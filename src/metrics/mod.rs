@@ -5,7 +5,15 @@
 
 pub mod memory;
 pub mod names;
+pub(crate) mod series;
 pub mod snapshot;
 pub mod text;
 
 pub use snapshot::Snapshot;
+
+#[cfg(feature = "metrics")]
+#[doc(inline)]
+pub use crate::publish::facade;
+#[cfg(feature = "prometheus")]
+#[doc(inline)]
+pub use crate::publish::prometheus;

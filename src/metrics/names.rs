@@ -95,6 +95,10 @@ table! {
         "Time during which max_cpu_cores held ready tasks of the group back.";
     GROUP_RESERVED = "quotient_group_reserved_workers", Gauge, Count, ["group"],
         "Workers that are reserved for the group while it has work.";
+    GROUP_IO_TIME = "quotient_group_io_seconds_total", Counter, Seconds, ["group", "kind"],
+        "Time that the group was given of what is shared by io_weight: of the blocking pool's threads.";
+    GROUP_BLOCKING = "quotient_group_blocking_closures", Gauge, Count, ["group", "state"],
+        "Blocking closures of the group: having a thread, or waiting for one.";
     GROUP_MEMORY = "quotient_group_memory_bytes", Gauge, Bytes, ["group"],
         "Memory of the group: live blocks and reservations of its queries and tasks.";
     GROUP_MEMORY_LIMIT = "quotient_group_memory_limit_bytes", Gauge, Bytes, ["group"],
@@ -107,6 +111,10 @@ table! {
         "Reservations of the group that wait for room.";
     GROUP_SPILL_REQUESTS = "quotient_group_spill_requests_total", Counter, Count, ["group"],
         "How often a query of the group was asked to spill.";
+    GROUP_IO_BYTES = "quotient_group_io_bytes_total", Counter, Bytes, ["group", "direction"],
+        "Bytes that the group's queries and tasks read and wrote through files and metered streams.";
+    GROUP_IO_THROTTLED = "quotient_group_io_throttled_seconds_total", Counter, Seconds, ["group"],
+        "Time that operations on the group's metered streams waited for its limit and for shared capacities.";
     GROUP_QUERIES = "quotient_group_queries", Gauge, Count, ["group", "state"],
         "Queries of the group: holding a slot, or waiting for one.";
     GROUP_QUERIES_ENDED = "quotient_group_queries_total", Counter, Count, ["group", "outcome"],
@@ -157,6 +165,8 @@ table! {
         "Threads that serve now in the place of workers in long polls or in block_in_place.";
     SPARES_STARTED = "quotient_spares_started_total", Counter, Count, [],
         "How often such a thread has begun to serve.";
+    BLOCKING_THREADS = "quotient_blocking_threads", Gauge, Count, ["state"],
+        "Threads of the blocking pool: running a closure, or waiting for one.";
     OVERRUNS = "quotient_overruns_total", Counter, Count, [],
         "Polls that were found to be longer than long_poll_threshold while they went on.";
     UNMANAGED_CPU = "quotient_unmanaged_cpu_seconds_total", Counter, Seconds, [],

@@ -5,7 +5,9 @@
 
 use super::memory::{GroupMemory, ProcessMemory};
 use crate::admission::waits::Waits;
-use crate::exec::stats::{GroupUsage, KillTimes, SpareUsage, TimeHistogram, WorkerUsage};
+use crate::exec::stats::{
+    GroupUsage, KillTimes, PoolUsage, SpareUsage, TimeHistogram, WorkerUsage,
+};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
 
@@ -20,6 +22,8 @@ pub struct Snapshot {
     pub memory: ProcessMemory,
     /// The threads that stand in for workers in long polls.
     pub spares: SpareUsage,
+    /// The threads of the blocking pool.
+    pub blocking_pool: PoolUsage,
     /// Requests that matched no classifier.
     pub unclassified: u64,
     /// Queries over all groups, and how many there may be.
@@ -197,6 +201,11 @@ pub(crate) fn add_usage(sum: &mut GroupUsage, other: &GroupUsage) {
     sum.cpu_drop = sum.cpu_drop.plus(other.cpu_drop);
     sum.cpu_blocking = sum.cpu_blocking.plus(other.cpu_blocking);
     sum.blocking += other.blocking;
+    sum.blocking_queued += other.blocking_queued;
+    sum.blocking_running += other.blocking_running;
+    sum.io_blocking = sum.io_blocking.plus(other.io_blocking);
+    sum.io = sum.io.plus(other.io);
+    sum.io_throttled = sum.io_throttled.plus(other.io_throttled);
     sum.polls += other.polls;
     sum.long_polls += other.long_polls;
     sum.tasks_total += other.tasks_total;

@@ -5,12 +5,12 @@
 
 use super::memory::{GroupMemory, ProcessMemory};
 use super::names::{self, Metric};
+use super::series::{Page, Sample, Seconds, SignedSeconds, Sink, Value};
 use super::snapshot::{GroupRow, Queries, Snapshot};
 use crate::admission::waits::WAIT_BOUNDS;
-use crate::exec::stats::{TIME_BOUNDS, TimeHistogram};
+use crate::exec::stats::{PoolUsage, TIME_BOUNDS, TimeHistogram};
 use crate::unit::Nanos;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::fmt::Write as _;
 
 /// The page: what `GET /metrics` answers, with content type `text/plain; version=0.0.4`.
@@ -24,7 +24,14 @@ use std::fmt::Write as _;
 /// assert!(page.contains("\nquotient_catalog_version 7\n"));
 /// ```
 pub fn render(snapshot: &Snapshot) -> String {
-    let mut page = Page::default();
+    let mut text = Text::default();
+    walk(snapshot, &mut text);
+    text.page
+}
+
+/// Gives every sample of the snapshot to `sink`, in the order of the table of names.
+pub(crate) fn walk(snapshot: &Snapshot, sink: &mut dyn Sink) {
+    let mut page = Page::new(sink);
     groups(&mut page, &snapshot.by_name());
     memory(&mut page, &snapshot.memory);
     page.family(&names::UNCLASSIFIED)
@@ -35,6 +42,10 @@ pub fn render(snapshot: &Snapshot) -> String {
         .line(&[], snapshot.spares.serving);
     page.family(&names::SPARES_STARTED)
         .line(&[], snapshot.spares.started);
+    let mut family = page.family(&names::BLOCKING_THREADS);
+    let PoolUsage { threads, busy } = snapshot.blocking_pool;
+    family.line(&["busy"], busy);
+    family.line(&["idle"], threads.saturating_sub(busy));
     page.family(&names::OVERRUNS)
         .line(&[], snapshot.spares.late_polls);
     page.family(&names::UNMANAGED_CPU)
@@ -50,7 +61,6 @@ pub fn render(snapshot: &Snapshot) -> String {
         .line(&[], snapshot.catalog_version);
     page.family(&names::CATALOG_APPLY_ERRORS)
         .line(&[], snapshot.catalog_apply_errors);
-    page.text
 }
 
 fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
@@ -90,7 +100,16 @@ fn groups(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
         Seconds(row.usage.throttled)
     });
     each(page, &names::GROUP_RESERVED, rows, |row| row.usage.reserved);
+    blocking(page, rows);
     group_memory(page, rows);
+    let mut family = page.family(&names::GROUP_IO_BYTES);
+    for (name, row) in rows {
+        family.line(&[name, "read"], row.usage.io.read);
+        family.line(&[name, "write"], row.usage.io.written);
+    }
+    each(page, &names::GROUP_IO_THROTTLED, rows, |row| {
+        Seconds(row.usage.io_throttled)
+    });
     let mut family = page.family(&names::GROUP_QUERIES);
     for (name, row) in rows {
         family.line(&[name, "running"], row.queries_running);
@@ -165,7 +184,7 @@ fn memory(page: &mut Page, memory: &ProcessMemory) {
 }
 
 fn queries(page: &mut Page, queries: &Queries) {
-    let bound = |limit: Option<u64>| limit.map_or("+Inf".to_owned(), |limit| limit.to_string());
+    let bound = |limit: Option<u64>| limit.map_or(Value::Real(f64::INFINITY), Value::from);
     let ms = |time: Nanos| time.0 / 1_000_000;
     page.family(&names::QUERY_NUM_RUNNER_THREADS)
         .line(&[], bound(queries.num_runner_threads));
@@ -202,7 +221,19 @@ fn workers(page: &mut Page, snapshot: &Snapshot) {
     family.line(&["fair"], all().map(|one| one.polls_fair).sum::<u64>());
 }
 
-fn each<V: Display>(
+fn blocking(page: &mut Page, rows: &BTreeMap<&str, GroupRow>) {
+    let mut family = page.family(&names::GROUP_IO_TIME);
+    for (name, row) in rows {
+        family.line(&[name, "blocking"], Seconds(row.usage.io_blocking));
+    }
+    let mut family = page.family(&names::GROUP_BLOCKING);
+    for (name, row) in rows {
+        family.line(&[name, "running"], row.usage.blocking_running);
+        family.line(&[name, "queued"], row.usage.blocking_queued);
+    }
+}
+
+fn each<V: Into<Value>>(
     page: &mut Page,
     metric: &'static Metric,
     rows: &BTreeMap<&str, GroupRow>,
@@ -227,84 +258,39 @@ fn histograms(
     }
 }
 
+/// The page, and the family that it is in.
 #[derive(Default)]
-struct Page {
-    text: String,
+struct Text {
+    page: String,
+    family: &'static str,
 }
 
-impl Page {
-    fn family<'a>(&'a mut self, metric: &'static Metric) -> Family<'a> {
-        Family {
-            text: &mut self.text,
-            metric,
-            begun: false,
-        }
-    }
-}
-
-/// The lines of one metric; the first one brings the head with it.
-struct Family<'a> {
-    text: &'a mut String,
-    metric: &'static Metric,
-    begun: bool,
-}
-
-impl Family<'_> {
-    fn line(&mut self, labels: &[&str], value: impl Display) {
-        let names = self.metric.labels.iter().copied();
-        self.sample("", names.zip(labels.iter().copied()), value);
-    }
-
-    /// A histogram with one label.
-    fn histogram(&mut self, value: &str, bounds: &[Nanos], buckets: &[u64], sum: Nanos) {
-        let label = self.metric.labels.first().copied().unwrap_or_default();
-        let mut count = 0;
-        let bounds = bounds.iter().map(|bound| Seconds(*bound).to_string());
-        for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
-            count += bucket;
-            self.sample(
-                "_bucket",
-                [(label, value), ("le", &bound)].into_iter(),
-                count,
-            );
-        }
-        self.sample("_sum", [(label, value)].into_iter(), Seconds(sum));
-        self.sample("_count", [(label, value)].into_iter(), count);
-    }
-
-    fn sample<'a>(
-        &mut self,
-        suffix: &str,
-        labels: impl Iterator<Item = (&'a str, &'a str)>,
-        value: impl Display,
-    ) {
+impl Sink for Text {
+    fn sample(&mut self, sample: Sample<'_>) {
         let Metric {
             name, kind, help, ..
-        } = self.metric;
-        if !self.begun {
-            self.begun = true;
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                self.text,
-                "# HELP {name} {help}\n# TYPE {name} {}",
-                kind.word()
-            );
+        } = sample.metric;
+        let page = &mut self.page;
+        // Writing to a String cannot fail.
+        if self.family != *name {
+            self.family = name;
+            let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {}", kind.word());
         }
-        self.text.push_str(name);
-        self.text.push_str(suffix);
+        page.push_str(name);
+        page.push_str(sample.part.suffix());
         let mut before = '{';
-        for (label, value) in labels {
-            self.text.push(before);
-            self.text.push_str(label);
-            self.text.push_str("=\"");
-            push_escaped(self.text, value);
-            self.text.push('"');
+        for (label, value) in sample.labels {
+            page.push(before);
+            page.push_str(label);
+            page.push_str("=\"");
+            push_escaped(page, value);
+            page.push('"');
             before = ',';
         }
         if before == ',' {
-            self.text.push('}');
+            page.push('}');
         }
-        let _ = writeln!(self.text, " {value}");
+        let _ = writeln!(page, " {}", sample.value);
     }
 }
 
@@ -317,29 +303,5 @@ fn push_escaped(text: &mut String, value: &str) {
             '\n' => text.push_str("\\n"),
             c => text.push(c),
         }
-    }
-}
-
-/// Nanoseconds as decimal seconds, without a detour over floats: `1.5`, `0.000016`, `3`.
-struct Seconds(Nanos);
-
-impl Display for Seconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (whole, part) = (self.0.0 / 1_000_000_000, self.0.0 % 1_000_000_000);
-        if part == 0 {
-            return write!(f, "{whole}");
-        }
-        write!(f, "{whole}.{}", format!("{part:09}").trim_end_matches('0'))
-    }
-}
-
-struct SignedSeconds(i64);
-
-impl Display for SignedSeconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0 < 0 {
-            f.write_str("-")?;
-        }
-        Seconds(Nanos(self.0.unsigned_abs())).fmt(f)
     }
 }

@@ -8,6 +8,7 @@
 //! - level 1, [`fair`]: which *group* a free worker serves next: the one with the least vruntime;
 //! - level 2, [`feedback`]: which *tasks* of that group, by the age of their query.
 //!
+//! [`pool`] is level 1 for threads that nobody can interrupt: blocking closures, first come first served inside a group.
 //! [`quota`] keeps a group with a hard cap from the workers while it has had enough; reservations are a part of
 //! level 1. Beside them, [`entitle`] computes what each group *should* have had, so that unfairness has a number,
 //! and [`breaker`] says which queries use too much.
@@ -17,6 +18,7 @@ pub mod entitle;
 pub mod fair;
 pub mod feedback;
 mod heap;
+pub mod pool;
 pub mod quota;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

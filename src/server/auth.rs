@@ -8,7 +8,7 @@ use super::config::{Role, User};
 use super::fault::{Fault, Severity};
 use super::frame::{self, First, Message};
 use super::listen::{Door, Shared};
-use super::settings::Settings;
+use super::settings::{RESOURCE_GROUP, Settings, canonical};
 use super::wire::{Broken, Wire};
 use async_trait::async_trait;
 use pgwire::api::DefaultClient;
@@ -193,6 +193,10 @@ pub(super) async fn enter(
     }
     let mut settings = Settings::default();
     for (name, value) in &parameters {
+        // Whoever wants a group must SET it, where it is asked whether they may.
+        if canonical(name) == Some(RESOURCE_GROUP) {
+            continue;
+        }
         match settings.set(name, value) {
             Err(fault) if name == "client_encoding" => {
                 return Err(Broken::Fault(Fault {
@@ -261,7 +265,7 @@ async fn authenticate<'a>(
         return Ok(None);
     }
     let refused = |error: &PgWireError| {
-        crate::event::admin_port(&format_args!("{user} was not let in: {error}"));
+        crate::event::admin_port(&format_args!("{user:?} was not let in: {error}"));
         Broken::Fault(Fault::fatal(
             "28P01",
             format!("password authentication failed for user \"{user}\""),

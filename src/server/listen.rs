@@ -198,7 +198,7 @@ pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle,
         .enable_all()
         .build()
         .map_err(refused)?;
-    let serving = shared.clone();
+    let (serving, last) = (shared.clone(), shared.clone());
     let socket = path.clone();
     std::thread::Builder::new()
         .name("quotient-admin".into())
@@ -208,6 +208,8 @@ pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle,
                 let _ = std::fs::remove_file(path);
             }
             runtime.shutdown_background();
+            // Perhaps the governor with it, which must not end inside of a runtime.
+            drop(last);
             tell_ended.send_replace(true);
         })
         .map_err(refused)?;

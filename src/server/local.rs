@@ -6,6 +6,7 @@
 use super::fault::Fault;
 use super::lex::{Kind, Token};
 use super::scalar::{self, Scalar};
+use super::settings::{canonical, is_known};
 
 /// A statement about the session.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +89,7 @@ impl Local {
                     name: "TimeZone".into(),
                     at: a.char,
                 },
-                [name] if super::settings::is_known(&name.value()) => Local::Show {
+                [name] if is_known(&name.value()) => Local::Show {
                     name: name.value(),
                     at: name.char,
                 },
@@ -154,7 +155,8 @@ fn set(rest: &[Token<'_>], first: &Token<'_>) -> Result<Local, Fault> {
     let name = match name.value().as_str() {
         "time" => "TimeZone".to_owned(),
         "names" => "client_encoding".to_owned(),
-        other => other.to_owned(),
+        // However it is written, it is one setting.
+        other => canonical(other).unwrap_or(other).to_owned(),
     };
     let value = match values {
         [] => return Err(incomplete()),
@@ -200,7 +202,7 @@ mod tests {
         assert_eq!(set_to("set session A to on"), some("a", "on"));
         assert_eq!(
             set_to("SET LOCAL DateStyle TO ISO, MDY"),
-            some("datestyle", "ISO, MDY")
+            some("DateStyle", "ISO, MDY")
         );
         assert_eq!(
             set_to("SET extra_float_digits = -3"),
@@ -208,6 +210,12 @@ mod tests {
         );
         assert_eq!(set_to("SET NAMES 'utf8'"), some("client_encoding", "utf8"));
         assert_eq!(set_to("SET TIME ZONE 'UTC'"), some("TimeZone", "UTC"));
+        for group in ["resource_group", "RESOURCE_GROUP", "\"Resource_Group\""] {
+            assert_eq!(
+                set_to(&format!("SET {group} = 'g'")),
+                some("resource_group", "g")
+            );
+        }
         assert_eq!(set_to("SET a TO DEFAULT"), ("a".to_owned(), None));
         assert_eq!(
             recognise("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"),

@@ -50,18 +50,24 @@ impl CatalogQuery {
             return None;
         }
         let (items, behind) = shape::items(rest)?;
-        let relation = match behind {
-            [schema, dot, name, ..]
+        match behind {
+            [schema, dot, ..]
                 if dot.sign('.')
-                    && (schema.is("pg_catalog") || schema.is("information_schema")) =>
-            {
-                name
-            }
-            [name, ..] if name.kind == Lexis::Word && name.value().starts_with("pg_") => name,
+                    && (schema.is("pg_catalog") || schema.is("information_schema")) => {}
+            [name, ..] if name.kind == Lexis::Word && name.value().starts_with("pg_") => {}
             _ => return None,
+        }
+        let relations = shape::relations(behind);
+        // A list of schemas that relations are joined to is one of relations.
+        let joined = ["pg_attribute", "pg_class"]
+            .iter()
+            .find(|name| relations.iter().any(|it| it == *name));
+        let relation = match relations.first()?.as_str() {
+            "pg_namespace" => joined.map_or("pg_namespace", |name| name),
+            first => first,
         };
         Some(CatalogQuery {
-            relation: relation.value(),
+            relation: relation.to_owned(),
             items,
             wanted: shape::wanted(behind),
         })
@@ -229,6 +235,20 @@ mod tests {
                 ["grafana", "f", "{viewer}", "f"]
             ]
         );
+    }
+
+    #[test]
+    fn completion_and_the_lists_of_drivers_find_the_views() {
+        let completion = "SELECT c.relname, NULL::pg_catalog.text FROM pg_catalog.pg_class c \
+             WHERE c.relkind IN ('r', 'S', 'v') AND (c.relname) LIKE 'gr%' \
+             AND c.relnamespace <> (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'x') \
+             UNION ALL SELECT NULL::pg_catalog.text, n.nspname FROM pg_catalog.pg_namespace n LIMIT 1000";
+        assert_eq!(cells(completion), [["groups", ""]]);
+        let driver = "SELECT NULL AS TABLE_CAT, n.nspname AS TABLE_SCHEM, c.relname AS TABLE_NAME, \
+             CASE n.nspname ~ '^pg_' WHEN true THEN 'SYSTEM TABLE' ELSE 'VIEW' END AS TABLE_TYPE \
+             FROM pg_catalog.pg_namespace n, pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_description d ON (c.oid = d.objoid) \
+             WHERE c.relnamespace = n.oid AND c.relname LIKE 'q%'";
+        assert_eq!(cells(driver), [["quotient", "public", "queries", "VIEW"]]);
     }
 
     #[test]

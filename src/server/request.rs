@@ -22,12 +22,21 @@ pub(super) struct Request {
 /// What is to be done about it.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// The governor runs it.
-    Governed(Box<Statement>),
+    /// The governor runs it. Only what must be known of it is kept: a script has many.
+    Governed(Governed),
     /// It concerns the session.
     Local(Local),
     /// It asks PostgreSQL's catalog.
     Catalog(CatalogQuery),
+}
+
+/// A statement of the governor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Governed {
+    tag: &'static str,
+    only_looks: bool,
+    /// It is a SHOW RESOURCE GROUPS that lists what fits the client.
+    for_the_client: bool,
 }
 
 /// Longer statements are the governor's, or nobody's.
@@ -42,7 +51,7 @@ pub(super) fn requests(script: &str) -> Result<Vec<Request>, Fault> {
     let mut requests = Vec::new();
     for (begins, text, parsed) in parse_each(script, Caps::CLIENT) {
         let what = match parsed {
-            Ok(statement) => What::Governed(Box::new(statement)),
+            Ok(statement) => What::Governed(Governed::of(&statement)),
             Err(error) => {
                 // What is broken as a text is nobody's.
                 let is_text = !matches!(
@@ -90,11 +99,46 @@ fn missing_parameter(tokens: &[Token<'_>], begins: usize) -> Option<Fault> {
     )
 }
 
+impl Governed {
+    fn of(statement: &Statement) -> Governed {
+        // What is not known to look is taken to change something.
+        let only_looks = matches!(
+            statement,
+            Statement::ShowGroups(_)
+                | Statement::ShowCreateGroup(_)
+                | Statement::ShowUsage(_)
+                | Statement::ShowVariables(_)
+                | Statement::ShowHistory
+                | Statement::Select(_)
+                | Statement::ExplainClassify(_)
+                | Statement::ExplainChange(_)
+                | Statement::Operate(
+                    Operation::ShowQueries
+                        | Operation::ShowRunningQueries { .. }
+                        | Operation::ShowRunawayEvents { .. }
+                        | Operation::ShowWatches
+                )
+        );
+        let for_the_client = matches!(
+            statement,
+            Statement::ShowGroups(ShowGroups {
+                which: Which::Many { all: false, .. },
+                ..
+            })
+        );
+        Governed {
+            tag: statement.tag(),
+            only_looks,
+            for_the_client,
+        }
+    }
+}
+
 impl What {
     /// What an audit would call it.
     pub(super) fn tag(&self) -> &str {
         match self {
-            What::Governed(statement) => statement.tag(),
+            What::Governed(statement) => statement.tag,
             What::Local(Local::Transaction(word)) => word.tag(),
             What::Local(Local::Set { .. } | Local::SetNothing) => "SET",
             What::Local(_) => "SHOW",
@@ -102,41 +146,18 @@ impl What {
         }
     }
 
-    /// Whether it only looks. What is not known to do so is taken to change something.
+    /// Whether it only looks.
     pub(super) fn only_looks(&self) -> bool {
         match self {
+            What::Governed(statement) => statement.only_looks,
             What::Local(Local::Set { name, .. }) => name != super::settings::RESOURCE_GROUP,
             What::Local(_) | What::Catalog(_) => true,
-            What::Governed(statement) => matches!(
-                &**statement,
-                Statement::ShowGroups(_)
-                    | Statement::ShowCreateGroup(_)
-                    | Statement::ShowUsage(_)
-                    | Statement::ShowVariables(_)
-                    | Statement::ShowHistory
-                    | Statement::Select(_)
-                    | Statement::Operate(
-                        Operation::ShowQueries
-                            | Operation::ShowRunningQueries { .. }
-                            | Operation::ShowRunawayEvents { .. }
-                            | Operation::ShowWatches
-                    )
-            ),
         }
     }
 
     /// Whether it is a SHOW RESOURCE GROUPS that lists what fits the client.
     pub(super) fn is_for_the_client(&self) -> bool {
-        let What::Governed(statement) = self else {
-            return false;
-        };
-        matches!(
-            &**statement,
-            Statement::ShowGroups(ShowGroups {
-                which: Which::Many { all: false, .. },
-                ..
-            })
-        )
+        matches!(self, What::Governed(statement) if statement.for_the_client)
     }
 }
 
@@ -193,7 +214,11 @@ mod tests {
             "SHOW WATCHES",
             "SHOW VARIABLES",
             "SHOW CATALOG HISTORY",
+            "EXPLAIN CLASSIFY (user='a')",
+            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT * FROM groups",
+            "EXPLAIN CLASSIFY (user='bi')",
+            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT 1",
             "SET application_name = 'x'",
             "BEGIN",
@@ -208,6 +233,7 @@ mod tests {
             "DROP WATCH 1",
             "SET GLOBAL query_runner_threads = 1",
             "SET resource_group = 'a'",
+            "SET \"RESOURCE_GROUP\" TO a",
             "ROLLBACK CATALOG TO VERSION 1",
         ] {
             assert!(!of(text)[0].only_looks(), "{text}");

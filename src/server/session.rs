@@ -169,6 +169,10 @@ impl<'a> Session<'a> {
         }
         let all = requests.len();
         for (done, request) in requests.iter().enumerate() {
+            if done > 0 {
+                // The thread is everybody's, also of who would interrupt this.
+                tokio::task::yield_now().await;
+            }
             let answer = self
                 .answer(request, &|at| at)
                 .await

@@ -72,23 +72,18 @@ pub fn parse_within(script: &str, caps: Caps) -> Result<Vec<Statement>, SqlError
         .collect()
 }
 
-/// Reads a script whose statements stand for themselves: where each begins, in characters, its text, and what it is.
-/// What follows a quote or comment that is never closed is one statement that cannot be read.
+/// Reads a script whose statements stand for themselves, one after the other: where each begins, in characters, its text,
+/// and what it is. What follows a quote or comment that is never closed is one statement that cannot be read.
 pub(crate) fn parse_each(
     script: &str,
     caps: Caps,
-) -> Vec<(usize, &str, Result<Statement, SqlError>)> {
+) -> impl Iterator<Item = (usize, &str, Result<Statement, SqlError>)> {
     let (pieces, broken) = scan::split_as_far(script, caps);
-    let mut each: Vec<_> = pieces
-        .iter()
-        .map(|piece| (piece.at.char, piece.text, parser::statement(piece)))
-        .collect();
-    if let Some((at, error)) = broken {
-        each.push((
-            at.char,
-            script.get(at.byte..).unwrap_or_default(),
-            Err(error),
-        ));
-    }
-    each
+    let read = pieces
+        .into_iter()
+        .map(|piece| (piece.at.char, piece.text, parser::statement(&piece)));
+    read.chain(broken.map(|(at, error)| {
+        let text = script.get(at.byte..).unwrap_or_default();
+        (at.char, text, Err(error))
+    }))
 }

@@ -241,7 +241,7 @@ mod tests {
             "{picture}"
         );
         let picture =
-            error(9, 3, 15).render(&format!("{}ab cd\n\n  ef\n gh\nij kl", "\n".repeat(8)));
+            error(9, 3, 13).render(&format!("{}ab cd\n\n  ef\n gh\nij kl", "\n".repeat(8)));
         let expected = " 9 | ab cd\n   |   ^^^\n...\n12 |  gh\n   |  ^^";
         assert!(picture.ends_with(expected), "{picture}");
     }

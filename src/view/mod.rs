@@ -4,6 +4,7 @@
 
 pub mod change;
 pub mod classify;
+pub mod io_resources;
 pub mod long_polls;
 pub mod memory;
 pub mod queries;

@@ -163,6 +163,9 @@ pub fn scheduler<'a>(rows: impl IntoIterator<Item = (GroupId, &'a GroupRow)>) ->
             (usage.lag_ns as f64 / 1e9).into(),
             usage.share.into(),
             usage.entitled.into(),
+            usage.io_blocking.as_secs_f64().into(),
+            usage.blocking_running.into(),
+            usage.blocking_queued.into(),
         ]
     };
     Relation {
@@ -183,6 +186,9 @@ pub fn scheduler<'a>(rows: impl IntoIterator<Item = (GroupId, &'a GroupRow)>) ->
             ("lag_seconds", Type::Float),
             ("cpu_share", Type::Float),
             ("entitled_share", Type::Float),
+            ("io_seconds", Type::Float),
+            ("blocking_running", Type::Int),
+            ("blocking_queued", Type::Int),
         ]),
         rows: rows.into_iter().map(row).collect(),
     }

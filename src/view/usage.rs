@@ -10,7 +10,7 @@ use crate::unit::GroupId;
 /// One column: its name, which carries the unit, its type, and its cell.
 type Usage = (&'static str, Type, fn(GroupId, &GroupRow) -> Value);
 
-const COLUMNS: [Usage; 13] = [
+const COLUMNS: [Usage; 14] = [
     ("name", Type::Text, |_, row| row.name.as_str().into()),
     ("id", Type::Int, |id, _| id.0.into()),
     ("running", Type::Int, |_, row| row.queries_running.into()),
@@ -30,6 +30,7 @@ const COLUMNS: [Usage; 13] = [
     ("memory", Type::Int, |_, row| bytes(row.memory.used)),
     ("memory_peak", Type::Int, |_, row| bytes(row.memory.peak)),
     ("memory_limit", Type::Int, |_, row| bytes(row.memory.limit)),
+    ("io_bytes", Type::Int, |_, row| row.usage.io.total().into()),
     ("tasks", Type::Int, |_, row| {
         let usage = &row.usage;
         (usage.tasks_running + usage.tasks_queued + usage.tasks_waiting).into()
@@ -71,7 +72,7 @@ pub(super) fn cells(id: GroupId, row: &GroupRow) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::stats::GroupUsage;
+    use crate::exec::stats::{GroupUsage, IoBytes};
     use crate::metrics::memory::GroupMemory;
     use crate::unit::Nanos;
 
@@ -88,6 +89,10 @@ mod tests {
                 share: 0.25,
                 entitled: 0.5,
                 lag_ns: -2_500_000,
+                io: IoBytes {
+                    read: 4_096,
+                    written: 512,
+                },
                 tasks_running: 1,
                 tasks_queued: 10,
                 tasks_waiting: 100,
@@ -107,10 +112,10 @@ mod tests {
         };
         let output = table([(GroupId(10_001), &row), (GroupId(10_002), &untracked)]);
         let expected = [
-            "name | id    | running | queued | reserved | cpu_seconds | cpu_share | entitled_share | lag_ms | memory      | memory_peak | memory_limit | tasks",
-            "-----+-------+---------+--------+----------+-------------+-----------+----------------+--------+-------------+-------------+--------------+------",
-            "etl  | 10001 |       2 |      3 |        4 |         1.5 |      0.25 |            0.5 |   -2.5 |     1048576 |     2097152 |      8388608 |   111",
-            "ml   | 10002 |       0 |      0 |        0 |           0 |         0 |              0 |      0 | not tracked | not tracked | NULL         |     0",
+            "name | id    | running | queued | reserved | cpu_seconds | cpu_share | entitled_share | lag_ms | memory      | memory_peak | memory_limit | io_bytes | tasks",
+            "-----+-------+---------+--------+----------+-------------+-----------+----------------+--------+-------------+-------------+--------------+----------+------",
+            "etl  | 10001 |       2 |      3 |        4 |         1.5 |      0.25 |            0.5 |   -2.5 |     1048576 |     2097152 |      8388608 |     4608 |   111",
+            "ml   | 10002 |       0 |      0 |        0 |           0 |         0 |              0 |      0 | not tracked | not tracked | NULL         |        0 |     0",
             "(2 rows)",
         ];
         assert_eq!(output.to_string().lines().collect::<Vec<_>>(), expected);

@@ -279,6 +279,30 @@ async fn a_cancel_request_ends_the_statement_of_its_session_alone() {
 }
 
 #[tokio::test]
+async fn a_long_script_keeps_nobody_waiting_and_can_be_interrupted() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    let other = connect(&service, "ops", "").await.unwrap();
+    let token = client.cancel_token();
+    let script = "SELECT * FROM groups; ".repeat(50_000);
+    let running = client.simple_query(&script);
+    let beside = async {
+        for _ in 0..10 {
+            assert_eq!(column(&other, "SELECT 1").await, ["1"]);
+        }
+        loop {
+            token.cancel_query(NoTls).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = running => ended,
+        () = beside => unreachable!(),
+    };
+    assert_eq!(code(&ended.unwrap_err()), &SqlState::QUERY_CANCELED);
+}
+
+#[tokio::test]
 async fn what_a_session_prepares_is_bounded() {
     let service = Service::with(Config::default().max_message(1 << 16));
     let client = connect(&service, "ops", "").await.unwrap();
@@ -348,10 +372,23 @@ async fn dropping_the_handle_ends_the_server_and_lets_the_governor_go() {
     let service = Service::new();
     let client = connect(&service, "ops", "").await.unwrap();
     assert_eq!(column(&client, "SELECT 1").await, ["1"]);
+    // A task of it lives exactly as long as the governor does.
+    let (alive, mut dead) = tokio::sync::oneshot::channel::<()>();
+    let task = service.governor.spawn_in("default_wg", async move {
+        std::future::pending::<()>().await;
+        drop(alive);
+    });
+    drop(task.unwrap());
+    assert!(
+        dead.try_recv()
+            .is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty)
+    );
     drop(service);
     while client.simple_query("SELECT 1").await.is_ok() {
         tokio::task::yield_now().await;
     }
+    let dead = tokio::time::timeout(Duration::from_secs(60), dead).await;
+    assert!(dead.expect("the governor lives on").is_err());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Who means no good, or does not know better: scans, half-open and slow clients, frames that lie. Others go on.
 
-use crate::Service;
 use crate::roles::{code, column, connect};
+use crate::{Service, support};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 use quotient::server::{Config, User};
@@ -172,10 +172,44 @@ async fn encryption_is_declined_and_the_client_may_go_on_without() {
     is_well(&service).await;
 }
 
-#[tokio::test]
-async fn a_frame_that_is_too_long_is_refused_before_it_is_read() {
-    let service = Service::with(Config::default().max_message(1 << 16));
+/// In a process of its own: what the memory of the others is says nothing.
+pub(crate) async fn in_little_memory(what: &str) {
     let before = resident();
+    match what {
+        "frames" => frames_that_are_too_long().await,
+        "connections" => connections_that_say_nothing().await,
+        "script" => a_long_script().await,
+        other => panic!("{other}"),
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 32 << 10, "{grown} KiB more");
+    println!("alive, {grown} KiB more");
+}
+
+#[test]
+fn a_frame_that_is_too_long_is_refused_before_it_is_read() {
+    support::in_child("frames");
+}
+
+#[test]
+fn a_thousand_connections_that_say_nothing_keep_nobody_out() {
+    support::in_child("connections");
+}
+
+#[test]
+fn a_script_takes_little_more_memory_than_its_text() {
+    support::in_child("script");
+}
+
+async fn a_long_script() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    let script = "SELECT id FROM queries WHERE id = 1; ".repeat(20_000);
+    assert!(client.batch_execute(&script).await.is_ok());
+}
+
+async fn frames_that_are_too_long() {
+    let service = Service::with(Config::default().max_message(1 << 16));
     for letter in b"QPB" {
         let mut socket = enter(&service);
         let _ = socket.write_all(&[&[*letter][..], &0x3fff_ffff_u32.to_be_bytes()].concat());
@@ -192,17 +226,13 @@ async fn a_frame_that_is_too_long_is_refused_before_it_is_read() {
     let mut socket = open(&service);
     let _ = socket.write_all(&0x3fff_ffff_u32.to_be_bytes());
     assert!(String::from_utf8_lossy(&last_words(socket)).contains("08P01"));
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 64 << 10, "{grown} KiB more");
     let client = connect(&service, "ops", "").await.unwrap();
     let just = format!("SELECT 1 /* {} */", "x".repeat((1 << 16) - 100));
     assert_eq!(column(&client, &just).await, ["1"]);
 }
 
-#[tokio::test]
-async fn a_thousand_connections_that_say_nothing_keep_nobody_out() {
+async fn connections_that_say_nothing() {
     let service = Service::with(Config::default().max_connections(8));
-    let before = resident();
     let mut idle = Vec::new();
     for _ in 0..1_000 {
         match TcpStream::connect(("127.0.0.1", service.port())) {
@@ -220,8 +250,6 @@ async fn a_thousand_connections_that_say_nothing_keep_nobody_out() {
     assert!(idle.len() > 200, "{}", idle.len());
     is_well(&service).await;
     assert!(service.server.connections() <= 8);
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 64 << 10, "{grown} KiB more");
     // All but the youngest were cut.
     let mut oldest = idle.swap_remove(0);
     oldest.set_read_timeout(Some(PATIENCE)).unwrap();

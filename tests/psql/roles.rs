@@ -84,6 +84,7 @@ async fn a_viewer_looks_and_changes_nothing() {
         "KILL QUERY 1",
         "SET GLOBAL query_runner_threads = 1",
         "SET resource_group = 'a'",
+        "SET \"Resource_Group\" TO a",
         "SELECT 1; DROP RESOURCE GROUP a",
         "ROLLBACK CATALOG TO VERSION 0",
     ] {
@@ -207,4 +208,42 @@ async fn a_query_is_found_by_its_view_and_killed() {
     assert!(task.await.unwrap_err().is_cancelled());
     let error = client.batch_execute("KILL QUERY 999999").await.unwrap_err();
     assert_eq!(code(&error), &SqlState::UNDEFINED_OBJECT);
+}
+
+#[tokio::test]
+async fn the_operator_gets_in_while_every_worker_is_in_a_poll_without_end() {
+    let service = Service::new();
+    let stuck = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let free = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let query = service
+        .governor
+        .admit(&Attributes::new().user("bi"))
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        let (stuck, free) = (stuck.clone(), free.clone());
+        query.spawn(async move {
+            stuck.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            while !free.load(std::sync::atomic::Ordering::SeqCst) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+    }
+    while stuck.load(std::sync::atomic::Ordering::SeqCst) < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let client = connect(&service, "ops", "").await.unwrap();
+    assert_eq!(
+        column(&client, "SELECT state FROM queries").await,
+        ["running"]
+    );
+    client
+        .batch_execute(&format!("KILL QUERY {}", query.id()))
+        .await
+        .unwrap();
+    assert_eq!(
+        column(&client, "SELECT state FROM queries").await,
+        ["ending"]
+    );
+    free.store(true, std::sync::atomic::Ordering::SeqCst);
 }

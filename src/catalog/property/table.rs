@@ -215,7 +215,8 @@ pub static PROPERTIES: [Property; 19] = [
         default: None,
         absent: "cpu_core_limit",
         example: "4",
-        doc: "share of IO time",
+        enforced: true,
+        doc: "share of the blocking pool's threads among groups whose closures wait for one, and of shared IO capacities among those whose streams wait",
         ..PLAIN
     },
     Property {
@@ -224,7 +225,8 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Bytes,
         allowed: "bytes, with or without a unit; 0 is off",
         example: "100MB",
-        doc: "hard cap on metered IO",
+        enforced: true,
+        doc: "hard cap on what metered streams pass, both directions together",
         ..PLAIN
     },
     Property {

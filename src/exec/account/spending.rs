@@ -3,6 +3,7 @@
 //! Mechanism; workers at the end of a poll, tasks that report, and the timer of the layer above.
 
 use super::Account;
+use crate::exec::stats::Direction;
 use crate::sched::breaker::BigQueryKind;
 use crate::unit::Nanos;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -22,6 +23,18 @@ impl Account {
     #[inline]
     pub fn record_scan_bytes(&self, bytes: u64) {
         self.scan_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes have passed through a file or stream of the account's: counted for it and for the group that serves it.
+    pub fn record_io(&self, direction: Direction, bytes: u64) {
+        self.traffic.add(direction, bytes);
+        self.group().counters.traffic.add(direction, bytes);
+    }
+
+    /// An operation of the account's waited so long before it could begin, for limits on what may pass.
+    pub fn record_io_wait(&self, time: Nanos) {
+        self.traffic.wait(time);
+        self.group().counters.traffic.wait(time);
     }
 
     /// The query was seen to have used so much of one kind, perhaps too much. `late`: how long ago it may have

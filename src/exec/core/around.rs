@@ -5,6 +5,7 @@
 use super::Core;
 use crate::exec::group::Group;
 use crate::exec::hooks::Hooks;
+use crate::exec::stats::PoolUsage;
 use std::any::Any;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock, Weak};
@@ -12,8 +13,6 @@ use tokio::runtime::Handle;
 
 #[derive(Default)]
 pub(super) struct Around {
-    /// Its blocking pool runs closures.
-    runtime: OnceLock<Handle>,
     /// The layer above gets itself back from here by downcasting.
     owner: OnceLock<Weak<dyn Any + Send + Sync>>,
 }
@@ -31,17 +30,18 @@ impl Core {
 
     /// The runtime whose threads the workers run on. The first call decides.
     pub(in crate::exec) fn driven_by(&self, runtime: &Handle) {
-        let _ = self.around.runtime.set(runtime.clone());
-    }
-
-    pub(in crate::exec) fn runtime(&self) -> Option<&Handle> {
-        self.around.runtime.get()
+        self.pool().inside_of(runtime);
     }
 
     /// Who is told of each task's life; nobody, mostly.
     #[inline]
     pub(in crate::exec) fn hooks(&self) -> Option<&Hooks> {
         self.config.hooks.as_deref()
+    }
+
+    /// What the blocking pool's threads do.
+    pub fn pool_usage(&self) -> PoolUsage {
+        self.pool().usage()
     }
 
     /// Blocking closures of all groups that run or wait for a thread.

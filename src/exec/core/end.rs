@@ -22,8 +22,19 @@ impl Core {
                 .iter()
                 .for_each(|account| account.waiting.wake_all());
             self.groups().iter().for_each(|group| self.excuse(group));
+            self.pool().end_all();
         }
         self.wake_all();
+    }
+
+    /// A host gave up a worker, and everything was ended if it was the last one: closures that run are on their own.
+    pub(in crate::exec) fn see_to_closures(&self) {
+        if self.is_unmanned() {
+            self.pool().close();
+            if self.setup().hands_over {
+                self.pool().outlast();
+            }
+        }
     }
 
     /// The order to end everything, and whether it was carried out.

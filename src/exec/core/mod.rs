@@ -27,6 +27,7 @@ use crate::clock::Clock;
 use crate::exec::account::Account;
 use crate::exec::alarm::Alarm;
 use crate::exec::blame::Blames;
+use crate::exec::blocking;
 use crate::exec::ending::Ending;
 use crate::exec::group::Group;
 use crate::exec::hooks::Hooks;
@@ -81,6 +82,8 @@ pub struct Config {
     pub spares: usize,
     /// Whether `tokio::task::block_in_place` is how a worker's thread leaves its runtime.
     pub hands_over: bool,
+    /// The blocking pool.
+    pub blocking: blocking::Setup,
 }
 
 /// Workers that are in `block_in_place` at once and have a stand-in: as many as tokio has blocking threads for.
@@ -103,6 +106,7 @@ pub struct Core {
     ending: Ending,
     watchdog: Arc<Watchdog>,
     around: Around,
+    blocking: Arc<blocking::Pool>,
     pub(super) spares: Spares,
     pub(super) blames: Blames,
     /// A poll longer than this, in ns, is long.
@@ -160,6 +164,7 @@ impl Core {
             lost: workers,
         };
         let seats = rings.iter().enumerate().map(seat).collect();
+        let blocking = Arc::new(blocking::Pool::new(&config));
         let core = Arc::new_cyclic(|this| Core {
             spares: Spares::new(caps),
             blames: Blames::default(),
@@ -177,6 +182,7 @@ impl Core {
             ending: Ending::new(),
             watchdog,
             around: Around::default(),
+            blocking,
             alarm: Alarm::default(),
             next_refill: AtomicU64::new(u64::MAX),
             manned: AtomicUsize::new(workers),
@@ -248,6 +254,11 @@ impl Core {
             sleepers,
             self.watchdog.clone(),
         )
+    }
+
+    /// The pool that runs closures.
+    pub(super) fn pool(&self) -> &Arc<blocking::Pool> {
+        &self.blocking
     }
 
     pub(super) fn weak(&self) -> Weak<Core> {
@@ -323,5 +334,6 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.dismiss();
+        self.blocking.close();
     }
 }

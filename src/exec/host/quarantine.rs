@@ -5,6 +5,7 @@
 //! watchdog does the rest: it tells the task's handle, kills its query and, if threads are lost again and again,
 //! freezes the group.
 
+use crate::exec::blocking;
 use crate::exec::context;
 use std::panic::catch_unwind;
 use std::thread;
@@ -28,6 +29,8 @@ fn note() {
     context::worker(|worker| {
         if let Some(worker) = worker {
             context::task(|scope| worker.is_lost_in(scope.map(|scope| scope.task.clone())));
+        } else {
+            blocking::thread_is_lost();
         }
     });
 }

@@ -4,6 +4,7 @@
 
 use super::flags::Flags;
 use super::{Id, Origin, Runnable};
+use crate::event::span::{Shape, Span, SpanId};
 use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::hooks::TaskMeta;
@@ -67,8 +68,12 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     place: AtomicU64,
     /// Whether it belongs to a query: known here to spare the way to the account on every poll.
     in_query: bool,
+    /// Whether it is a closure of the blocking pool, and `place` its number there.
+    closure: bool,
     /// Its own CPU time; only kept for tasks without a query.
     cpu: AtomicU64,
+    /// The span's, for events about its wakers.
+    seen_as: SpanId,
     slot: S,
 }
 
@@ -99,6 +104,12 @@ impl<S: ?Sized> Cell<S> {
         self.flags.is_aborted()
     }
 
+    /// It was woken, and becomes ready.
+    #[inline]
+    pub(super) fn woken(&self) {
+        self.seen_as.woken();
+    }
+
     /// What hooks are told of the task.
     pub(super) fn meta(&self) -> TaskMeta<'_> {
         TaskMeta::new(self.id, &self.origin, &self.account)
@@ -108,7 +119,10 @@ impl<S: ?Sized> Cell<S> {
     pub(in crate::exec) fn abort(&self) {
         let _ours = mem::enter_process();
         self.flags.abort(&self.account.waiting);
-        if !self.is_finished() {
+        if self.closure {
+            let number = self.place.load(Relaxed);
+            self.account.core().pool().end(&self.account, number);
+        } else if !self.is_finished() {
             let place = Place::unpack(self.place.load(Relaxed));
             let stream = self.account.stream().0;
             self.group().hurry(stream, place, |task| self.is(task));
@@ -227,6 +241,25 @@ impl<T> Outcome<T> {
     }
 }
 
+/// What a cell is of.
+#[derive(Clone, Copy)]
+pub(in crate::exec) enum Kind {
+    /// A future.
+    Task,
+    /// A closure of the blocking pool.
+    Closure,
+}
+
+impl Kind {
+    /// By what tokio's tools know it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Task => "task",
+            Kind::Closure => "blocking",
+        }
+    }
+}
+
 struct Join<T> {
     output: Option<Result<T, JoinError>>,
     waker: Option<Waker>,
@@ -234,10 +267,32 @@ struct Join<T> {
 }
 
 impl<T> Cell<Outcome<T>> {
-    pub(in crate::exec) fn new(account: Arc<Account>, origin: Origin) -> Cell<Outcome<T>> {
-        Cell {
-            id: Id::next(),
-            in_query: account.query().is_some(),
+    /// The cell, and the task's span, which says that it is of this kind and ends with its future.
+    pub(in crate::exec) fn new(
+        account: Arc<Account>,
+        origin: Origin,
+        kind: Kind,
+    ) -> (Arc<Cell<Outcome<T>>>, Span) {
+        let (id, query) = (Id::next(), account.query());
+        let span = if Span::is_wanted() {
+            // A subscriber's memory is nobody's.
+            let _ours = mem::enter_process();
+            Span::begin(Shape {
+                kind: kind.name(),
+                id: id.number(),
+                name: origin.name.as_deref(),
+                group: account.group().name(),
+                query,
+                place: origin.place,
+            })
+        } else {
+            Span::none()
+        };
+        let cell = Cell {
+            id,
+            in_query: query.is_some(),
+            closure: matches!(kind, Kind::Closure),
+            seen_as: span.id(),
             account,
             origin,
             flags: Flags::new(),
@@ -249,7 +304,8 @@ impl<T> Cell<Outcome<T>> {
                 waker: None,
                 taken: false,
             })),
-        }
+        };
+        (Arc::new(cell), span)
     }
 
     pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {

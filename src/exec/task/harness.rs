@@ -3,6 +3,7 @@
 //! Mechanism; polls and drops happen on workers only.
 
 use super::cell::{Cell, Outcome, contain};
+use crate::event::span::Span;
 use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
 use crate::exec::join::JoinError;
@@ -30,6 +31,7 @@ where
     future: Option<F>,
     scope: Scope,
     cell: Arc<Cell<Outcome<F::Output>>>,
+    span: Span,
     ticket: Option<Ticket>,
 }
 
@@ -37,11 +39,17 @@ impl<F: Future> Harness<F>
 where
     F::Output: Send,
 {
-    pub(super) fn new(future: F, scope: Scope, cell: Arc<Cell<Outcome<F::Output>>>) -> Harness<F> {
+    pub(super) fn new(
+        future: F,
+        scope: Scope,
+        cell: Arc<Cell<Outcome<F::Output>>>,
+        span: Span,
+    ) -> Harness<F> {
         Harness {
             future: Some(future),
             scope,
             cell,
+            span,
             ticket: None,
         }
     }
@@ -133,10 +141,10 @@ where
         cx: &mut Context<'_>,
     ) -> Step<F::Output> {
         let this = self.as_mut().project();
-        let mut future = this.future;
+        let (mut future, span) = (this.future, &*this.span);
         let polled = context::in_task(this.scope, || {
             let polled = catch_unwind(AssertUnwindSafe(|| match future.as_mut().as_pin_mut() {
-                Some(future) => future.poll(cx),
+                Some(future) => span.within(|| future.poll(cx)),
                 None => Poll::Pending,
             }));
             if !coop::has_budget_remaining() {
@@ -205,6 +213,7 @@ where
             Some(this.scope.task.clone()),
         );
         *this.ticket = Some(ticket);
+        this.span.waits();
         let aborted = this.cell.flags.waits(ticket);
         let core = this.cell.account.core();
         if aborted || this.cell.account.killed().is_some() || core.cancelled().is_some() {
@@ -225,9 +234,11 @@ where
     /// they ask for.
     fn drop_future(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
         let this = self.project();
-        let mut future = this.future;
+        let (mut future, span) = (this.future, &*this.span);
         context::in_task(this.scope, || {
-            mem::lifted(|| catch_unwind(AssertUnwindSafe(|| future.set(None))).err())
+            mem::lifted(|| {
+                catch_unwind(AssertUnwindSafe(|| span.within(|| future.set(None)))).err()
+            })
         })
     }
 
@@ -240,6 +251,7 @@ where
         let lease = this.scope.lease.take();
         this.cell.account.task_gone(this.cell.id.number());
         contain(|| drop(lease));
+        this.span.end();
         this.cell.complete(output);
         if let Some(hooks) = this.cell.account.core().hooks() {
             hooks::call(hooks.terminate.as_ref(), &this.cell.meta());

@@ -17,6 +17,7 @@ mod spawn;
 use super::account::Account;
 use super::context;
 use super::join::{Cause, JoinError, JoinHandle};
+use super::stats::Direction;
 use super::worker::Worker;
 use std::any::Any;
 use std::fmt;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
-pub(super) use cell::{Cell, Meta, Outcome, Task, contain};
+pub(super) use cell::{Cell, Kind, Meta, Outcome, Task, contain};
 pub use spawn::{spawn, spawn_as, spawn_beside};
 pub use tokio::task::{consume_budget, coop, unconstrained};
 
@@ -80,7 +81,7 @@ impl Origin {
 /// The handle of a task that was refused before it existed: cancelled, for `cause`.
 #[track_caller]
 pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
-    let cell = Arc::new(Cell::<Outcome<T>>::new(account.clone(), Origin::here()));
+    let (cell, _span) = Cell::<Outcome<T>>::new(account.clone(), Origin::here(), Kind::Task);
     cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
     JoinHandle::new(cell)
 }
@@ -105,6 +106,45 @@ pub fn current() -> Option<Current> {
             lease: scope.lease.clone(),
         })
     })
+}
+
+/// Whom a spawn is charged to, and what it inherits.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Whom it is charged to.
+    pub account: Arc<Account>,
+    /// What it holds until its future is gone.
+    pub lease: Option<Lease>,
+}
+
+/// Those of the running task; outside of one, of whoever was entered or installed.
+///
+/// # Panics
+///
+/// If there is nobody, as tokio does without a runtime.
+#[track_caller]
+pub fn surroundings() -> Surroundings {
+    if let Some(Current { account, lease, .. }) = current() {
+        return Surroundings { account, lease };
+    }
+    match context::outside() {
+        Some(account) => Surroundings {
+            account,
+            lease: None,
+        },
+        None => panic!(
+            "no governor is running: quotient::spawn must be called from inside a task, under Governor::enter, or after Governor::install"
+        ),
+    }
+}
+
+/// Counts bytes for whoever runs on this thread, a query's task or a group's; nobody, if none does.
+pub fn record_io(direction: Direction, bytes: u64) {
+    context::task(|scope| {
+        if let Some(scope) = scope {
+            scope.task.account().record_io(direction, bytes);
+        }
+    });
 }
 
 /// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query.

@@ -2,7 +2,7 @@
 //!
 //! Mechanism; any thread. Nothing here polls or drops a future, but for a spawn that is refused.
 
-use super::cell::{Cell, Meta, Outcome, contain};
+use super::cell::{Cell, Kind, Meta, Outcome, contain};
 use super::harness::Harness;
 use super::{Lease, Origin, Runnable};
 use crate::exec::account::Account;
@@ -85,7 +85,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let cell = Arc::new(Cell::<Outcome<F::Output>>::new(account.clone(), origin));
+    let (cell, span) = Cell::<Outcome<F::Output>>::new(account.clone(), origin, Kind::Task);
     let home = &account.home;
     let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
         contain(|| drop(future));
@@ -105,7 +105,7 @@ where
         task: cell.clone(),
         lease,
     };
-    let harness = Harness::new(future, scope, cell.clone());
+    let harness = Harness::new(future, scope, cell.clone(), span);
     let meta = Meta {
         stream: account.stream().1,
         cell: cell.clone(),
@@ -126,6 +126,7 @@ where
 /// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
 fn schedule(runnable: Runnable, info: ScheduleInfo) {
     let _ours = mem::enter_process();
+    runnable.metadata().cell.woken();
     context::worker(|worker| {
         let meta = runnable.metadata();
         match worker {

@@ -106,6 +106,11 @@ impl Worker {
             return;
         }
         self.core.cancel(cause.clone());
+        self.run_out();
+        self.core.see_to_closures();
+    }
+
+    fn run_out(&self) {
         // A spawn that is under way on another thread may need a moment to show its task.
         for _ in 0..100_000 {
             match self.run() {
@@ -119,6 +124,7 @@ impl Worker {
     /// The host drives the worker no more, after [`Exit::Stop`].
     pub fn retire(&self) {
         self.core.unman();
+        self.core.see_to_closures();
     }
 
     pub(super) fn give_back_all(&self) {

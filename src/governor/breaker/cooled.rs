@@ -46,7 +46,13 @@ impl Cooled {
     /// One more query is cooled down: where it goes on.
     pub(super) fn enter(&self, group: &Group, core: &Arc<Core>) -> Arc<Group> {
         let mut state = self.0.lock();
-        let made = || Group::new(core, group.name(), Weight::MIN);
+        let made = || {
+            let companion = Group::new(core, group.name(), Weight::MIN);
+            if let Some(kept) = group.kept() {
+                companion.keep(kept.clone());
+            }
+            companion
+        };
         let companion = state.companion.get_or_insert_with(made).clone();
         state.queries += 1;
         state.apply(group);

@@ -25,6 +25,7 @@
 
 mod caps;
 mod group;
+mod lasting;
 mod late;
 mod place;
 mod reserve;
@@ -87,6 +88,8 @@ pub struct Fair {
     capacity: usize,
     /// Those workers, then the ones that stand in for them; see `late.rs`.
     workers: Vec<Worker>,
+    /// How many of them serve lasting slices; see `lasting.rs`.
+    lasting: usize,
     /// Groups that have work, and the sum of their weights.
     working: usize,
     working_weight: u64,
@@ -114,6 +117,7 @@ impl Fair {
             queue: IndexedHeap::default(),
             capacity: workers,
             workers: vec![Worker::default(); workers],
+            lasting: 0,
             working: 0,
             working_weight: 0,
             absent: Vec::with_capacity(workers),
@@ -264,13 +268,18 @@ impl Fair {
 
     /// Begins a slice of `slot` on `worker`, which must have stopped its last one.
     pub fn start(&mut self, worker: usize, slot: Slot, now: Nanos) -> Slice {
+        self.begin(worker, slot, now, self.config.slice)
+    }
+
+    /// The same, pre-charged with what it is `expected` to last.
+    fn begin(&mut self, worker: usize, slot: Slot, now: Nanos, expected: Nanos) -> Slice {
         let reserved = self.may_claim(slot);
         if !reserved {
             self.settle_absent(slot, now);
             self.horizon = self.horizon.max(self.group(slot).rank());
         }
         let end = now.plus(self.longest_slice(slot, now));
-        let precharge = self.config.slice.0 / self.group(slot).weight.get();
+        let precharge = expected.0 / self.group(slot).weight.get();
         let counted = self.counts(slot);
         let group = &mut self.groups[slot.0 as usize];
         group.running += 1;

@@ -82,7 +82,7 @@ impl Fair {
     }
 
     /// Workers that may still be claimed if one is to be left to the weights.
-    fn claimable(&self) -> usize {
+    pub(super) fn claimable(&self) -> usize {
         let claimed = self.reserving.iter().map(|&slot| {
             let group = self.group(slot);
             group.running.min(group.reserved) as usize

@@ -80,6 +80,34 @@ fn item(tokens: &[Token<'_>]) -> Item {
     }
 }
 
+/// The relations behind FROM that are of PostgreSQL's catalog: the names behind its schema, or that begin as its own do.
+pub(super) fn relations(tokens: &[Token<'_>]) -> Vec<String> {
+    let mut depth = 0_usize;
+    let mut found = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token.kind {
+            Kind::Sign('(') => depth += 1,
+            Kind::Sign(')') => depth = depth.saturating_sub(1),
+            Kind::Word if depth == 0 && token.is("where") => break,
+            Kind::Word if depth == 0 => {
+                let schema = at.checked_sub(2).and_then(|at| tokens.get(at));
+                let dotted = at
+                    .checked_sub(1)
+                    .and_then(|at| tokens.get(at))
+                    .is_some_and(|it| it.sign('.'));
+                let of_catalog =
+                    schema.is_some_and(|it| it.is("pg_catalog") || it.is("information_schema"));
+                let own = token.value().starts_with("pg_") && !token.is("pg_catalog");
+                if dotted && of_catalog || !dotted && own {
+                    found.push(token.value());
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 /// What the conditions behind FROM ask for.
 pub(super) fn wanted(tokens: &[Token<'_>]) -> Wanted {
     let mut wanted = Wanted::default();
@@ -88,6 +116,11 @@ pub(super) fn wanted(tokens: &[Token<'_>]) -> Wanted {
             continue;
         }
         let rest = tokens.get(at + 1..).unwrap_or_default();
+        // `(c.relname) LIKE ..`, as completion has it.
+        let rest = match rest {
+            [close, rest @ ..] if close.sign(')') => rest,
+            all => all,
+        };
         match token.value().as_str() {
             "relkind" => kinds(rest, &mut wanted.kinds),
             "relname" | "table_name" | "rolname" | "usename" | "tablename" | "viewname" => {

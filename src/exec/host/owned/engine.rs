@@ -54,6 +54,8 @@ impl Engine {
         if !cpus.is_empty() {
             // A thread of the blocking pool is started by a worker and would stay on that one's CPU.
             let cpus = cpus.to_vec();
+            let ours = cpus.clone();
+            core.pool().on_start(move || affinity::keep_to(&ours));
             builder.on_thread_start(move || affinity::keep_to(&cpus));
         }
         let runtime = builder.build()?;

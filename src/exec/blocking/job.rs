@@ -1,0 +1,126 @@
+//! A closure on its way through the pool.
+//!
+//! Mechanism; run and dropped by a thread of the pool, but for one that is refused. However it is dropped, its handle
+//! learns how it ended.
+
+use super::meter::Meter;
+use crate::event::span::Span;
+use crate::exec::account::Account;
+use crate::exec::context::{self, Scope};
+use crate::exec::join::{Cause, JoinError};
+use crate::exec::task::{Cell, Outcome, contain};
+use crate::mem;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// A job without its types.
+pub(super) trait Closure: Send {
+    /// Runs it, unless it must end. Does not panic.
+    fn run(self: Box<Self>, meter: &mut Meter);
+
+    /// Drops it: for `cause`, unless it must end anyway.
+    fn refuse(self: Box<Self>, cause: &dyn Fn(&Account) -> Cause);
+
+    /// Whether it must end before it begins.
+    fn must_end(&self) -> bool;
+}
+
+pub(super) struct Job<F, R: Send + 'static> {
+    closure: Option<F>,
+    scope: Scope,
+    cell: Arc<Cell<Outcome<R>>>,
+    span: Span,
+    refused: Option<Cause>,
+}
+
+impl<F, R: Send + 'static> Job<F, R> {
+    pub(super) fn new(
+        closure: F,
+        scope: Scope,
+        cell: Arc<Cell<Outcome<R>>>,
+        span: Span,
+    ) -> Job<F, R> {
+        Job {
+            closure: Some(closure),
+            scope,
+            cell,
+            span,
+            refused: None,
+        }
+    }
+
+    /// Drops a closure that was not begun, in its context; the payload if its destructor panicked.
+    fn drop_closure(&mut self) -> Option<Box<dyn Any + Send>> {
+        let closure = self.closure.take();
+        context::in_task(&self.scope, || {
+            catch_unwind(AssertUnwindSafe(|| self.span.within(|| drop(closure)))).err()
+        })
+    }
+
+    fn finish(&mut self, output: Result<R, JoinError>) {
+        let account = self.cell.account();
+        if let Err(error) = &output {
+            account.task_failed(error);
+        }
+        account.task_gone(self.cell.id().number());
+        let lease = self.scope.lease.take();
+        contain(|| drop(lease));
+        self.span.end();
+        account.home.counters.blocking.fetch_sub(1, SeqCst);
+        self.cell.complete(output);
+    }
+}
+
+impl<F, R> Closure for Job<F, R>
+where
+    F: FnOnce() -> R + Send,
+    R: Send + 'static,
+{
+    fn run(mut self: Box<Self>, meter: &mut Meter) {
+        if self.must_end() {
+            return;
+        }
+        let Some(closure) = self.closure.take() else {
+            return;
+        };
+        meter.begin();
+        let result = context::in_task(&self.scope, || {
+            catch_unwind(AssertUnwindSafe(|| self.span.within(closure)))
+        });
+        if mem::take_doom() {
+            // It has run to its end all the same; what else is its query's ends.
+            self.cell.account().core().kill_doomed();
+            let _ = mem::take_refusal();
+        }
+        self.cell.account().charge_blocking(meter.end());
+        self.finish(result.map_err(|payload| JoinError::panic(self.cell.id(), payload)));
+    }
+
+    fn refuse(mut self: Box<Self>, cause: &dyn Fn(&Account) -> Cause) {
+        if !self.must_end() {
+            self.refused = Some(cause(self.cell.account()));
+        }
+    }
+
+    fn must_end(&self) -> bool {
+        let account = self.cell.account();
+        self.cell.is_aborted() || account.killed().is_some() || account.core().cancelled().is_some()
+    }
+}
+
+impl<F, R: Send + 'static> Drop for Job<F, R> {
+    fn drop(&mut self) {
+        if self.cell.is_finished() {
+            return;
+        }
+        // Aborted, killed, shut down or refused: it never began.
+        let cause = self.refused.take().or_else(|| self.cell.cause());
+        let output = match self.drop_closure() {
+            None => JoinError::cancelled(self.cell.id(), cause),
+            Some(payload) => JoinError::panic(self.cell.id(), payload),
+        };
+        self.finish(Err(output));
+    }
+}

@@ -1,0 +1,84 @@
+//! Closures that may block: run on the executor's own pool of threads, in the group and query of whoever spawned them.
+//!
+//! ```text
+//! spawn ─▶ job ─▶ its group's line ─▶ a free thread: pick group by IO vruntime, first of its line ─▶ run, charge
+//! ```
+//!
+//! Mechanism; spawned from any thread, run by the pool's. Which closure is next, [`sched::pool`](crate::sched::pool)
+//! decides. What a closure spends on the CPU is charged to its account, what it takes of a thread's time to its group's
+//! share of the pool. A closure cannot be interrupted: an abort, a kill or a shutdown ends it only before it begins,
+//! but then at once. The order at the end is that of a task: closure gone, lease given back, output published.
+
+mod anchor;
+mod job;
+mod meter;
+mod pool;
+mod threads;
+
+pub(super) use pool::Pool;
+pub use threads::Source;
+pub(super) use threads::thread_is_lost;
+
+use super::account::Account;
+use super::context::Scope;
+use super::join::{Cause, JoinHandle};
+use super::task::{Cell, Kind, Lease, Origin, Outcome};
+use crate::mem;
+use crate::sched::feedback::Place;
+use job::Job;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+/// How the pool is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Threads at most, at least 1.
+    pub threads: usize,
+    /// Closures of one group that may wait for a thread.
+    pub queue: usize,
+    /// How long a thread waits for its next closure before it ends.
+    pub keep_alive: Duration,
+    /// Where the threads come from.
+    pub source: Source,
+    /// What the handle of a closure is told that is not taken.
+    pub refusal: fn(&Account, Refusal) -> Cause,
+}
+
+/// Why a closure was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// As many closures of its group wait as may.
+    Full {
+        /// How many that is.
+        limit: usize,
+    },
+    /// There is no thread, and the system gives none.
+    NoThread,
+}
+
+/// Runs `closure` on the pool of the account's executor. One that is not taken is dropped, and its handle is told why.
+pub fn spawn<F, R>(
+    origin: Origin,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    closure: F,
+) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    // What the closure itself needs is its query's.
+    let _owner = mem::enter(account.memory());
+    let (cell, span) = Cell::<Outcome<R>>::new(account.clone(), origin, Kind::Closure);
+    let scope = Scope {
+        task: cell.clone(),
+        lease,
+    };
+    account.home.counters.blocking.fetch_add(1, SeqCst);
+    account.task_began(cell.id().number());
+    let job = Box::new(Job::new(closure, scope, cell.clone(), span));
+    let number = |number| cell.placed(Place::unpack(number));
+    account.core().pool().submit(account, job, number);
+    JoinHandle::new(cell)
+}

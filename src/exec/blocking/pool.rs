@@ -1,0 +1,350 @@
+//! The pool: closures in line, closures that only have to be dropped, and the threads that wait or are on their way.
+//!
+//! Mechanism; any thread. Invariants:
+//! 1. One lock, taken once per spawn and once per closure that ends. No user code runs and none is dropped under it, and
+//!    no thread is started.
+//! 2. For every closure that may begin now, a thread is about to look: one that is *coming* (woken or started and not
+//!    here yet), or the one that holds the lock. A thread that takes one sees to the next.
+//! 3. Whoever ends closures says so before it looks for them under the lock; whoever brings one looks under the lock
+//!    whether it must end. One of the two sees the other.
+//! 4. The thread that waited for the shortest time is woken first: its caches are warm, and the others can end.
+
+use super::job::Closure;
+use super::threads::{Bell, Source};
+use super::{Refusal, Setup};
+use crate::clock::Clock;
+use crate::exec::account::Account;
+use crate::exec::core::Config;
+use crate::exec::stats::PoolUsage;
+use crate::mem;
+use crate::sched::fair::Slot;
+use crate::sched::pool::{self as policy, Full, Share, Turn};
+use crate::unit::{Nanos, Weight};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// How long whoever waits for the end of all closures goes without a look.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+pub(super) type Work = Box<dyn Closure>;
+
+/// The pool of one executor.
+pub(in crate::exec) struct Pool {
+    pub(super) setup: Setup,
+    pub(super) clock: Clock,
+    state: Mutex<State>,
+    /// Rings when nothing runs any more.
+    pub(super) quiet: Condvar,
+    /// The runtime that closures are inside of.
+    pub(super) runtime: OnceLock<Handle>,
+    /// What a new thread does first.
+    pub(super) on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Closures whose threads were parked for good.
+    pub(super) lost: AtomicUsize,
+    /// Places of groups that are gone.
+    graves: Mutex<Vec<Slot>>,
+}
+
+pub(super) struct State {
+    pub(super) policy: policy::Pool<Work>,
+    /// Closures that were ended before they began.
+    pub(super) doomed: Vec<Work>,
+    /// Threads that wait, the one that began last at the end.
+    idle: Vec<Arc<Bell>>,
+    /// Threads that were woken or started and have not looked yet.
+    pub(super) coming: usize,
+    pub(super) threads: usize,
+    pub(super) closed: bool,
+}
+
+/// What a thread does next.
+pub(super) enum Next {
+    Run(Turn<Work>),
+    Drop(Vec<Work>),
+    /// Waits until its bell rings; it is among the idle ones.
+    Wait,
+    /// Ends; it is not counted any more.
+    End,
+}
+
+/// Whom the holder of the lock calls after letting it go.
+#[must_use]
+enum Call {
+    Nobody,
+    Ring(Arc<Bell>),
+    Start,
+}
+
+impl State {
+    fn call(&mut self, most: usize) -> Call {
+        let doomed = usize::from(!self.doomed.is_empty());
+        if self.coming >= self.policy.startable() + doomed {
+            return Call::Nobody;
+        }
+        if let Some(bell) = self.idle.pop() {
+            self.coming += 1;
+            bell.rung.store(true, SeqCst);
+            return Call::Ring(bell);
+        }
+        // One more than there may be, so that what was ended does not wait for what runs. It runs nothing else.
+        if self.threads < most + doomed {
+            self.coming += 1;
+            self.threads += 1;
+            return Call::Start;
+        }
+        Call::Nobody
+    }
+}
+
+impl Pool {
+    pub(in crate::exec) fn new(config: &Config) -> Pool {
+        let setup = config.blocking;
+        let state = State {
+            policy: policy::Pool::new(config.policy, setup.threads, setup.queue),
+            doomed: Vec::new(),
+            idle: Vec::new(),
+            coming: 0,
+            threads: 0,
+            closed: false,
+        };
+        Pool {
+            setup,
+            clock: config.clock.clone(),
+            state: Mutex::new(state),
+            quiet: Condvar::new(),
+            runtime: OnceLock::new(),
+            on_start: OnceLock::new(),
+            lost: AtomicUsize::new(0),
+            graves: Mutex::default(),
+        }
+    }
+
+    /// Closures run inside of this runtime. The first call decides.
+    pub(in crate::exec) fn inside_of(&self, runtime: &Handle) {
+        let _ = self.runtime.set(runtime.clone());
+    }
+
+    /// What each thread does when it begins. The first call decides.
+    pub(in crate::exec) fn on_start(&self, prepare: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_start.set(Box::new(prepare));
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Puts a closure in line; `numbered` is told its number, under the lock.
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        account: &Account,
+        work: Work,
+        numbered: impl FnOnce(u64),
+    ) {
+        let now = self.clock.now();
+        let ours = mem::enter_process();
+        let mut state = self.lock();
+        if state.closed || work.must_end() {
+            drop(state);
+            drop(ours);
+            // Ended by its destructor.
+            return drop(work);
+        }
+        let (slot, owner) = (account.group().io, account.stream().1);
+        match state.policy.push(slot, now, owner, work) {
+            Ok(number) => {
+                numbered(number);
+                self.answer(state);
+            }
+            Err(Full { job, limit }) => {
+                drop(state);
+                drop(ours);
+                let cause =
+                    |account: &Account| (self.setup.refusal)(account, Refusal::Full { limit });
+                job.refuse(&cause);
+            }
+        }
+    }
+
+    /// A closure was aborted. One that waits is dropped by a thread of the pool.
+    pub(in crate::exec) fn end(self: &Arc<Self>, account: &Account, number: u64) {
+        let _ours = mem::enter_process();
+        let mut state = self.lock();
+        let taken = state.policy.take(account.home.io, number);
+        let elsewhere = account.moved.get().map(|group| group.io);
+        let taken = taken.or_else(|| state.policy.take(elsewhere?, number));
+        if let Some(work) = taken {
+            state.doomed.push(work);
+            self.answer(state);
+        }
+    }
+
+    /// All of an account were ended.
+    pub(in crate::exec) fn end_all_of(self: &Arc<Self>, account: &Account) {
+        let _ours = mem::enter_process();
+        let mut state = self.lock();
+        let owner = account.stream().1;
+        let groups = [Some(&account.home), account.moved.get()];
+        for group in groups.into_iter().flatten() {
+            let taken = state.policy.take_of(group.io, owner);
+            state.doomed.extend(taken);
+        }
+        self.answer(state);
+    }
+
+    /// Everything was ended.
+    pub(in crate::exec) fn end_all(self: &Arc<Self>) {
+        let _ours = mem::enter_process();
+        let mut state = self.lock();
+        let taken = state.policy.take_all();
+        state.doomed.extend(taken);
+        self.answer(state);
+    }
+
+    /// Nobody comes any more: threads end when they have nothing to do.
+    pub(in crate::exec) fn close(&self) {
+        let _ours = mem::enter_process();
+        let mut state = self.lock();
+        state.closed = true;
+        let idle = std::mem::take(&mut state.idle);
+        state.coming += idle.len();
+        for bell in &idle {
+            bell.rung.store(true, SeqCst);
+        }
+        drop(state);
+        idle.iter().for_each(|bell| bell.ring());
+    }
+
+    /// What a thread of the pool does now. `ended`: the seat of the closure that it has run; `came`: whether it was
+    /// woken or started for this look.
+    pub(super) fn next(
+        self: &Arc<Self>,
+        ended: Option<usize>,
+        came: bool,
+        bell: &Arc<Bell>,
+    ) -> Next {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.coming -= usize::from(came);
+        if let Some(seat) = ended {
+            state.policy.done(seat, now);
+            if state.closed && state.policy.running() <= self.lost.load(SeqCst) {
+                self.quiet.notify_all();
+            }
+        }
+        if !state.doomed.is_empty() {
+            let doomed = std::mem::take(&mut state.doomed);
+            // Destructors may take their time: what this thread would have run is another one's.
+            self.answer(state);
+            return Next::Drop(doomed);
+        }
+        if let Some(turn) = state.policy.next(now) {
+            self.answer(state);
+            return Next::Run(turn);
+        }
+        if state.closed || self.setup.source == Source::Runtime {
+            state.threads -= 1;
+            return Next::End;
+        }
+        bell.rung.store(false, SeqCst);
+        state.idle.push(bell.clone());
+        drop(state);
+        Next::Wait
+    }
+
+    /// Waits for the bell. False if it has not rung for so long that the thread ends; it is not counted any more.
+    pub(super) fn wait(&self, bell: &Arc<Bell>) -> bool {
+        let mut state = self.lock();
+        while !bell.rung.load(SeqCst) {
+            let late = bell.wait(&mut state, self.setup.keep_alive);
+            if late && !bell.rung.load(SeqCst) {
+                state.idle.retain(|idle| !Arc::ptr_eq(idle, bell));
+                state.threads -= 1;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Lets the lock go and calls whoever is needed.
+    pub(super) fn answer(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let call = state.call(self.setup.threads);
+        drop(state);
+        match call {
+            Call::Nobody => {}
+            Call::Ring(bell) => bell.ring(),
+            Call::Start => self.start(),
+        }
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.lock().policy.running() <= self.lost.load(SeqCst)
+    }
+
+    /// Waits until nothing runs, but for what never ends.
+    pub(super) fn wait_until_quiet(&self) {
+        let mut state = self.lock();
+        while state.policy.running() > self.lost.load(SeqCst) {
+            // A thread that is parked for good rings no more.
+            self.quiet.wait_for(&mut state, LOOK_AGAIN);
+        }
+    }
+}
+
+/// Groups come and go.
+impl Pool {
+    pub(in crate::exec) fn add_group(&self, weight: Weight) -> Slot {
+        let _ours = mem::enter_process();
+        let mut state = self.lock();
+        self.graves
+            .lock()
+            .retain(|&slot| !state.policy.remove(slot));
+        state.policy.add(weight)
+    }
+
+    /// A group is gone. Its last closure may still have to be counted out.
+    pub(in crate::exec) fn bury(&self, slot: Slot) {
+        let _ours = mem::enter_process();
+        self.graves.lock().push(slot);
+    }
+
+    pub(in crate::exec) fn set_share(self: &Arc<Self>, slot: Slot, share: Share) {
+        let _ours = mem::enter_process();
+        let mut state = self.lock();
+        state.policy.set_share(slot, share);
+        self.answer(state);
+    }
+
+    pub(in crate::exec) fn reserve_nothing(self: &Arc<Self>, slot: Slot) {
+        let _ours = mem::enter_process();
+        let mut state = self.lock();
+        let share = Share {
+            reserved: 0,
+            ..state.policy.share(slot)
+        };
+        state.policy.set_share(slot, share);
+        self.answer(state);
+    }
+
+    /// How long a group's closures have had threads; how many wait, and how many run.
+    pub(in crate::exec) fn look_at(&self, slot: Slot) -> (Nanos, usize, usize) {
+        let now = self.clock.now();
+        let state = self.lock();
+        let policy = &state.policy;
+        (
+            policy.used(slot, now),
+            policy.queued_of(slot),
+            policy.running_of(slot),
+        )
+    }
+
+    pub(in crate::exec) fn usage(&self) -> PoolUsage {
+        let state = self.lock();
+        PoolUsage {
+            threads: state.threads as u64,
+            busy: state.policy.running() as u64,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The threads of the pool: started when one is needed, kept for some seconds, gone when nobody calls them.
+//!
+//! Mechanism; whoever brings or ends a closure starts one, the rest happens on the threads themselves. Where the runtime
+//! lends them, a thread runs closures until none is left and goes back: to the runtime it is one closure of its own pool.
+//! A current-thread runtime must know that closures are under way: a paused clock stands still meanwhile.
+
+use super::Refusal;
+use super::meter::Meter;
+use super::pool::{Next, Pool, State};
+use crate::exec::account::Account;
+use crate::exec::task::contain;
+use crate::mem;
+use parking_lot::{Condvar, MutexGuard};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+/// Where the threads of a pool come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// They are the pool's own.
+    Own,
+    /// The runtime lends threads of its blocking pool.
+    Runtime,
+}
+
+scoped_tls::scoped_thread_local!(static POOL: Arc<Pool>);
+
+/// This thread is about to be parked for good. If it runs a closure of a pool, nobody waits for that any more. No lock
+/// and no allocation.
+pub(in crate::exec) fn thread_is_lost() {
+    if POOL.is_set() {
+        POOL.with(|pool| pool.lost.fetch_add(1, SeqCst));
+    }
+}
+
+/// What a waiting thread listens to.
+#[derive(Default)]
+pub(super) struct Bell {
+    /// Written under the pool's lock.
+    pub(super) rung: AtomicBool,
+    sound: Condvar,
+}
+
+impl Bell {
+    /// Not under the lock: whoever is woken wants it.
+    pub(super) fn ring(&self) {
+        self.sound.notify_one();
+    }
+
+    /// True if nothing was heard for so long.
+    pub(super) fn wait(&self, state: &mut MutexGuard<'_, State>, longest: Duration) -> bool {
+        self.sound.wait_for(state, longest).timed_out()
+    }
+}
+
+impl Pool {
+    /// Starts a thread that is counted as coming already.
+    pub(super) fn start(self: &Arc<Self>) {
+        let arrival = Arrival(Some(self.clone()));
+        let Some(runtime) = self.runtime.get() else {
+            return;
+        };
+        match self.setup.source {
+            Source::Own => {
+                let named = thread::Builder::new().name("quotient-io".into());
+                drop(named.spawn(move || arrival.serve()));
+            }
+            Source::Runtime => {
+                // It panics if the system gives no thread.
+                let lend = || runtime.spawn_blocking(move || arrival.serve());
+                drop(catch_unwind(AssertUnwindSafe(lend)));
+            }
+        }
+    }
+
+    /// A thread that was counted does not come. If there is no other, what waits is refused, here and now.
+    fn do_without(&self) {
+        let (refused, doomed) = {
+            let _ours = mem::enter_process();
+            let mut state = self.lock();
+            state.coming -= 1;
+            state.threads -= 1;
+            if state.threads > 0 {
+                return;
+            }
+            (state.policy.take_all(), std::mem::take(&mut state.doomed))
+        };
+        for work in refused {
+            let cause = |account: &Account| (self.setup.refusal)(account, Refusal::NoThread);
+            contain(|| work.refuse(&cause));
+        }
+        doomed.into_iter().for_each(|work| contain(|| drop(work)));
+    }
+
+    fn run(self: &Arc<Self>) {
+        POOL.set(self, || self.serve());
+    }
+
+    fn serve(self: &Arc<Self>) {
+        let bell = Arc::new(Bell::default());
+        let mut meter = Meter::new(self.clock.clone());
+        let (mut ended, mut came) = (None, true);
+        loop {
+            let next = self.next(ended.take(), std::mem::take(&mut came), &bell);
+            match next {
+                Next::Run(turn) => {
+                    contain(|| turn.job.run(&mut meter));
+                    ended = Some(turn.seat);
+                }
+                Next::Drop(doomed) => doomed.into_iter().for_each(|work| contain(|| drop(work))),
+                Next::Wait => {
+                    mem::flush();
+                    meter.pause();
+                    if !self.wait(&bell) {
+                        return;
+                    }
+                    came = true;
+                }
+                Next::End => return,
+            }
+        }
+    }
+}
+
+/// A thread on its way. One that never comes is counted out by its destructor, and so are the closures that nobody is
+/// left for.
+struct Arrival(Option<Arc<Pool>>);
+
+impl Arrival {
+    fn serve(mut self) {
+        let Some(pool) = self.0.take() else { return };
+        let _ours = mem::enter_process();
+        if pool.setup.source == Source::Runtime {
+            return pool.run();
+        }
+        if let Some(prepare) = pool.on_start.get() {
+            prepare();
+        }
+        let _inside = pool.runtime.get().map(|runtime| runtime.enter());
+        pool.run();
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.take() {
+            pool.do_without();
+        }
+    }
+}

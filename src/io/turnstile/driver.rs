@@ -1,0 +1,125 @@
+//! The task that looks at a line when its time has come, for as long as somebody waits.
+//!
+//! Mechanism; a plain task on the runtime under the governor of whoever came first, uncharged: a few microseconds each
+//! millisecond at most, on whichever thread that runtime has. When its runtime ends before the line does, those who
+//! wait are woken, and the first of them whose runtime lives starts another. Whose runtime is over is bound by no limit
+//! any more.
+
+use super::{Seat, Turnstile, Unserved};
+use crate::mem;
+use crate::unit::Nanos;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+
+/// Who beats time for a governor's streams: the runtime under it.
+#[derive(Debug)]
+pub(in crate::io) struct Beat {
+    /// None if it has no timers.
+    runtime: Option<Handle>,
+    over: AtomicBool,
+}
+
+impl Beat {
+    pub(in crate::io) fn new(runtime: Option<Handle>) -> Beat {
+        Beat {
+            runtime,
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Why nobody can wait by it, if so.
+    pub(super) fn refusal(&self) -> Option<Unserved> {
+        if self.over.load(Relaxed) {
+            Some(Unserved::Over)
+        } else if self.runtime.is_none() {
+            Some(Unserved::NoTimers)
+        } else {
+            None
+        }
+    }
+}
+
+struct Driver {
+    turnstile: Arc<Turnstile>,
+    beat: Arc<Beat>,
+    began: bool,
+    done: bool,
+}
+
+impl Turnstile {
+    /// Starts the driver that the line is taken to have.
+    pub(super) fn start(self: &Arc<Self>, beat: &Arc<Beat>) {
+        let _ours = mem::enter_process();
+        let driver = Driver {
+            turnstile: self.clone(),
+            beat: beat.clone(),
+            began: false,
+            done: false,
+        };
+        if let Some(runtime) = &beat.runtime {
+            // A runtime that is shut down drops it here and now.
+            runtime.spawn(driver.drive());
+        }
+    }
+
+    /// Grants what can be granted; when to look again, if anybody waits still.
+    fn look_after(&self) -> Option<Instant> {
+        let _ours = mem::enter_process();
+        let mut state = self.state.lock();
+        let now = self.now();
+        let after = self.settle(&mut state, now);
+        let due = state.shares.due(now);
+        state.driver = due;
+        drop(state);
+        after.tell(&self.sooner);
+        due.map(|due| self.instant(due))
+    }
+
+    fn instant(&self, at: Nanos) -> Instant {
+        let never = || Instant::now() + Duration::from_secs(3_600);
+        self.origin.checked_add(at.into()).unwrap_or_else(never)
+    }
+
+    /// The driver is gone though somebody waits.
+    fn orphan(&self) {
+        let wakers: Vec<_> = {
+            let mut state = self.state.lock();
+            state.driver = None;
+            let waker = |seat: &Seat| match seat {
+                Seat::Waits(waker) => Some(waker.clone()),
+                Seat::Granted(_) => None,
+            };
+            state.seats.values().filter_map(waker).collect()
+        };
+        wakers.into_iter().for_each(|waker| waker.wake());
+    }
+}
+
+impl Driver {
+    async fn drive(mut self) {
+        self.began = true;
+        while let Some(due) = self.turnstile.look_after() {
+            // Whether it is time, or earlier than was thought: look.
+            let _ = timeout_at(due, self.turnstile.sooner.notified()).await;
+        }
+        self.done = true;
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let _ours = mem::enter_process();
+        // Never polled: there is no runtime any more. One that was shut down while it slept lets the next one, which
+        // is never polled, find that out.
+        if !self.began || std::thread::panicking() {
+            self.beat.over.store(true, Relaxed);
+        }
+        self.turnstile.orphan();
+    }
+}

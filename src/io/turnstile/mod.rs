@@ -1,0 +1,302 @@
+//! Where requests for a capacity wait: the policy of [`share`](super::share) under a lock, with wakers and a timer.
+//!
+//! Mechanism; any thread. Invariants:
+//! 1. A request that was granted is out of the line, and its bytes are paid for: nobody behind it waits for what
+//!    becomes of it. Whoever drops it before it was used gives the bytes back, and they go to the next.
+//! 2. While requests wait there is a driver: a task that looks at the line when the policy says so. It is there
+//!    before the lock is released under which the first of them came, or whoever came learns that there can be none.
+//! 3. Nobody is woken, and nothing is spawned, under the lock.
+//!
+//! Time is tokio's, so that a paused clock controls it.
+
+mod driver;
+mod place;
+
+pub(super) use driver::Beat;
+pub(super) use place::{Grant, Lane, Place};
+
+use super::share::{Shares, Ticket};
+use crate::mem;
+use crate::sched::fair::Slot;
+use crate::sync::Mutex;
+use crate::unit::{Nanos, Weight};
+use rustc_hash::FxHashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// A capacity, and those who wait for it.
+pub(super) struct Turnstile {
+    state: Mutex<State>,
+    origin: Instant,
+    /// It is time earlier than the driver thinks.
+    sooner: Notify,
+}
+
+struct State {
+    shares: Shares,
+    seats: FxHashMap<Ticket, Seat>,
+    /// When the driver looks next. None if there is no driver.
+    driver: Option<Nanos>,
+    /// Bytes that passed through lanes that are gone.
+    past: u64,
+}
+
+enum Seat {
+    Waits(Waker),
+    Granted(u64),
+}
+
+/// What has come of a change of the line: to be told without the lock.
+#[derive(Default)]
+struct After {
+    wake: Vec<Waker>,
+    sooner: bool,
+    drive: bool,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    /// So many bytes may pass, and are paid for.
+    Granted(u64),
+    Waits(Ticket),
+}
+
+/// Why a request that would have to wait does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unserved {
+    /// The runtime has no timers to wait with.
+    NoTimers,
+    /// The runtime was shut down: nothing is limited any more.
+    Over,
+}
+
+impl Turnstile {
+    /// So many bytes per second; `None` = no limit.
+    pub(super) fn new(rate: Option<u64>) -> Arc<Turnstile> {
+        Arc::new(Turnstile {
+            state: Mutex::new(State {
+                shares: Shares::new(rate, Nanos::ZERO),
+                seats: FxHashMap::default(),
+                driver: None,
+                past: 0,
+            }),
+            origin: Instant::now(),
+            sooner: Notify::new(),
+        })
+    }
+
+    fn now(&self) -> Nanos {
+        Instant::now().saturating_duration_since(self.origin).into()
+    }
+
+    /// Bytes per second; `None` = no limit.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.state.lock().shares.rate()
+    }
+
+    /// Changes the capacity, also for those who wait.
+    pub(super) fn set_rate(&self, rate: Option<u64>) {
+        self.change(|state, now| {
+            if state.shares.rate() != rate {
+                state.shares.set_rate(rate, now);
+            }
+        });
+    }
+
+    /// Changes a lane's weight.
+    pub(super) fn set_weight(&self, lane: Slot, weight: Weight) {
+        self.change(|state, _| state.shares.set_weight(lane, weight));
+    }
+
+    /// A new lane.
+    fn open(&self, weight: Weight, first: bool) -> Slot {
+        self.change(|state, _| state.shares.add(weight, first))
+    }
+
+    /// A lane is gone, and all that was asked for on it.
+    fn close(&self, lane: Slot) {
+        self.change(|state, _| {
+            state.past = state.past.saturating_add(state.shares.passed(lane));
+            state.shares.remove(lane);
+        });
+    }
+
+    /// Bytes that have passed through a lane, and requests that wait on it.
+    pub(super) fn lane(&self, lane: Slot) -> (u64, usize) {
+        let shares = &self.state.lock().shares;
+        (shares.passed(lane), shares.waiting(lane))
+    }
+
+    /// Bytes that passed through lanes that are gone.
+    pub(super) fn past(&self) -> u64 {
+        self.state.lock().past
+    }
+
+    /// Asks for `want` bytes: so many may pass now, or the request waits.
+    fn arrive(
+        self: &Arc<Self>,
+        lane: Slot,
+        want: u64,
+        beat: &Arc<Beat>,
+        cx: &mut Context<'_>,
+    ) -> Result<Arrival, Unserved> {
+        let now = self.now();
+        let mut state = self.state.lock();
+        // The way of almost all requests: no allocation, nobody to wake.
+        if let Some(bytes) = state.shares.pass(lane, want, now) {
+            return Ok(Arrival::Granted(bytes));
+        }
+        if let Some(why) = beat.refusal() {
+            return Err(why);
+        }
+        let _ours = mem::enter_process();
+        let ticket = state.shares.queue(lane, want, now);
+        let waker = Seat::Waits(cx.waker().clone());
+        state.seats.insert(ticket, waker);
+        let mut after = self.settle(&mut state, now);
+        after.drive = state.needs_driver(now);
+        // It may have been the next one at once.
+        let granted = state.take_grant(ticket);
+        drop(state);
+        self.carry_out(after, beat);
+        Ok(granted.map_or(Arrival::Waits(ticket), Arrival::Granted))
+    }
+
+    /// Whether a request that waits may pass.
+    fn look(
+        self: &Arc<Self>,
+        ticket: Ticket,
+        beat: &Arc<Beat>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<u64, Unserved>> {
+        let _ours = mem::enter_process();
+        let mut state = self.state.lock();
+        if let Some(bytes) = state.take_grant(ticket) {
+            return Poll::Ready(Ok(bytes));
+        }
+        if let Some(why) = beat.refusal() {
+            return Poll::Ready(Err(why));
+        }
+        let mut before = None;
+        if let Some(Seat::Waits(waker)) = state.seats.get_mut(&ticket)
+            && !waker.will_wake(cx.waker())
+        {
+            before = Some(std::mem::replace(waker, cx.waker().clone()));
+        }
+        // The driver may have gone with its runtime.
+        let drive = state.needs_driver(self.now());
+        drop(state);
+        drop(before);
+        if drive {
+            self.start(beat);
+        }
+        Poll::Pending
+    }
+
+    /// A request waits no longer, or is not going to use what it was granted.
+    fn leave(&self, lane: Slot, ticket: Ticket) {
+        let seat = self.change(|state, _| {
+            let seat = state.seats.remove(&ticket);
+            match seat {
+                Some(Seat::Granted(bytes)) => state.shares.give_back(lane, bytes),
+                _ => state.shares.withdraw(ticket),
+            }
+            seat
+        });
+        drop(seat);
+    }
+
+    /// Of what was granted, so much did not pass.
+    fn give_back(&self, lane: Slot, bytes: u64) {
+        let mut state = self.state.lock();
+        state.shares.give_back(lane, bytes);
+        if state.shares.is_contended() {
+            let _ours = mem::enter_process();
+            let after = self.settle(&mut state, self.now());
+            drop(state);
+            after.tell(&self.sooner);
+        }
+    }
+
+    fn change<R>(&self, f: impl FnOnce(&mut State, Nanos) -> R) -> R {
+        let _ours = mem::enter_process();
+        let mut state = self.state.lock();
+        let now = self.now();
+        let result = f(&mut state, now);
+        let after = self.settle(&mut state, now);
+        drop(state);
+        after.tell(&self.sooner);
+        result
+    }
+
+    /// Under the lock: grants what can be granted.
+    fn settle(&self, state: &mut State, now: Nanos) -> After {
+        let mut after = After::default();
+        while let Some((ticket, bytes)) = state.shares.next(now) {
+            let seat = state.seats.insert(ticket, Seat::Granted(bytes));
+            if let Some(Seat::Waits(waker)) = seat {
+                after.wake.push(waker);
+            }
+        }
+        if let (Some(due), Some(driver)) = (state.shares.due(now), state.driver)
+            && due < driver
+        {
+            state.driver = Some(due);
+            after.sooner = true;
+        }
+        after
+    }
+
+    fn carry_out(self: &Arc<Self>, after: After, beat: &Arc<Beat>) {
+        let drive = after.drive;
+        after.tell(&self.sooner);
+        if drive {
+            self.start(beat);
+        }
+    }
+}
+
+impl After {
+    fn tell(self, sooner: &Notify) {
+        for waker in self.wake {
+            waker.wake();
+        }
+        if self.sooner {
+            sooner.notify_one();
+        }
+    }
+}
+
+impl State {
+    /// Whether the caller has to start a driver: it is taken for granted from here on.
+    fn needs_driver(&mut self, now: Nanos) -> bool {
+        let due = self.shares.due(now).filter(|_| self.driver.is_none());
+        self.driver = self.driver.or(due);
+        due.is_some()
+    }
+
+    fn take_grant(&mut self, ticket: Ticket) -> Option<u64> {
+        match self.seats.get(&ticket) {
+            Some(Seat::Granted(bytes)) => {
+                let bytes = *bytes;
+                self.seats.remove(&ticket);
+                Some(bytes)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Turnstile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("Turnstile")
+            .field("rate", &state.shares.rate())
+            .field("waiting", &state.seats.len())
+            .finish_non_exhaustive()
+    }
+}

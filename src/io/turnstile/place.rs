@@ -1,0 +1,124 @@
+//! What a request holds: its lane, its place in the line, and the bytes that it was granted.
+//!
+//! Mechanism; any thread. Each gives back what it holds when it is dropped, so that a request that is cancelled, at
+//! whatever instant, costs nobody anything.
+
+use super::{Arrival, Beat, Turnstile, Unserved};
+use crate::io::share::Ticket;
+use crate::sched::fair::Slot;
+use crate::unit::Weight;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// One group's way through one capacity.
+pub(in crate::io) struct Lane {
+    turnstile: Arc<Turnstile>,
+    slot: Slot,
+}
+
+impl Lane {
+    pub(in crate::io) fn new(turnstile: &Arc<Turnstile>, weight: Weight, first: bool) -> Lane {
+        Lane {
+            turnstile: turnstile.clone(),
+            slot: turnstile.open(weight, first),
+        }
+    }
+
+    pub(in crate::io) fn set_rate(&self, rate: Option<u64>) {
+        self.turnstile.set_rate(rate);
+    }
+
+    pub(in crate::io) fn set_weight(&self, weight: Weight) {
+        self.turnstile.set_weight(self.slot, weight);
+    }
+
+    /// Bytes that have passed, and requests that wait.
+    pub(in crate::io) fn figures(&self) -> (u64, usize) {
+        self.turnstile.lane(self.slot)
+    }
+
+    /// Asks for `want` bytes: a grant of some of them, or a place in the line.
+    pub(in crate::io) fn arrive(
+        self: &Arc<Self>,
+        want: u64,
+        beat: &Arc<Beat>,
+        cx: &mut Context<'_>,
+    ) -> Result<Result<Grant, Place>, Unserved> {
+        Ok(match self.turnstile.arrive(self.slot, want, beat, cx)? {
+            Arrival::Granted(bytes) => Ok(Grant::of(self, bytes)),
+            Arrival::Waits(ticket) => Err(Place {
+                lane: self.clone(),
+                ticket: Some(ticket),
+            }),
+        })
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.turnstile.close(self.slot);
+    }
+}
+
+/// A place in the line.
+pub(in crate::io) struct Place {
+    lane: Arc<Lane>,
+    /// None once it was given up for what it was granted.
+    ticket: Option<Ticket>,
+}
+
+impl Place {
+    /// Ready with the grant once it is there. The place is used up then.
+    pub(in crate::io) fn poll(
+        &mut self,
+        beat: &Arc<Beat>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Grant, Unserved>> {
+        let Some(ticket) = self.ticket else {
+            return Poll::Ready(Err(Unserved::Over));
+        };
+        let bytes = std::task::ready!(self.lane.turnstile.look(ticket, beat, cx))?;
+        self.ticket = None;
+        Poll::Ready(Ok(Grant::of(&self.lane, bytes)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.lane.turnstile.leave(self.lane.slot, ticket);
+        }
+    }
+}
+
+/// Bytes that may pass, and are paid for.
+pub(in crate::io) struct Grant {
+    lane: Arc<Lane>,
+    bytes: u64,
+}
+
+impl Grant {
+    fn of(lane: &Arc<Lane>, bytes: u64) -> Grant {
+        Grant {
+            lane: lane.clone(),
+            bytes,
+        }
+    }
+
+    pub(in crate::io) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// So many of the bytes have passed; the others go to whoever is next.
+    pub(in crate::io) fn spend(mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.lane.turnstile.give_back(self.lane.slot, self.bytes);
+        }
+    }
+}
