@@ -80,10 +80,10 @@ async fn a_rate_holds_on_sockets_over_two_seconds() {
     let passed = g.usage().io_bytes as f64;
     let time = begun.elapsed().as_secs_f64();
     over.store(true, Relaxed);
-    // 20 ms may have come in before, and 20 ms may be owed.
+    // 20 ms were there before, and 20 ms may be owed.
     assert!(passed <= RATE * (time + 0.04), "{passed} in {time} s");
-    // Where the machine keeps the timer's thread waiting for longer than 20 ms, what comes in meanwhile is lost.
-    assert!(passed >= RATE * time * 0.5, "{passed} in {time} s");
+    // Where the machine keeps the timer's thread waiting for longer than 100 ms, what comes in meanwhile is lost.
+    assert!(passed >= RATE * time * 0.7, "{passed} in {time} s");
     println!("{:.4} of the rate", passed / (RATE * time));
 }
 
@@ -102,6 +102,6 @@ async fn two_groups_share_an_uplink_two_to_one_over_sockets() {
     let (after, time) = (had(), begun.elapsed().as_secs_f64());
     over.store(true, Relaxed);
     let (x, y) = ((after.0 - before.0) as f64, (after.1 - before.1) as f64);
-    assert!(x + y <= 20e6 * (time + 0.05), "{x} {y} in {time} s");
+    assert!(x + y <= 20e6 * (time + 0.12), "{x} {y} in {time} s");
     assert!((1.8..2.2).contains(&(x / y)), "{x} : {y} = {}", x / y);
 }

@@ -179,6 +179,9 @@ impl Shares {
 
     /// A request that has to wait, until [`Shares::next`] names it.
     pub fn queue(&mut self, slot: Slot, want: u64, now: Nanos) -> Ticket {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.wait(now);
+        }
         self.numbers += 1;
         let ticket = Ticket {
             lane: slot,
@@ -221,6 +224,9 @@ impl Shares {
 
     /// The next request that may pass, and how many bytes of it. Call it until it names none.
     pub fn next(&mut self, now: Nanos) -> Option<(Ticket, u64)> {
+        if let Some(bucket) = self.bucket.as_mut().filter(|_| self.waiting > 0) {
+            bucket.wait(now);
+        }
         self.turn(now);
         while self.waiting > 0 && self.bucket.as_mut().is_none_or(|b| b.is_open(now)) {
             let claimant = self.claimant(now);
