@@ -206,6 +206,8 @@ const CASES: &[(&str, &str)] = &[
     ("a sum beyond 64 bits", "SUM"),
     ("what SELECT does not have here", "SELECT g.name FROM groups g JOIN classifiers c ON g.name = c.group_name"),
     ("what is answered elsewhere", "USAGE"),
+    ("an attribute that requests do not have", "EXPLAIN CLASSIFY (usr='ann')"),
+    ("a pattern that ends with its escape", "SHOW VARIABLES LIKE 'a\\'"),
     // How it is drawn, whatever it says.
     ("a tab before the place", "ALTER RESOURCE GROUP\tetl\tWITH\t('cpu'='1')"),
     ("wide letters and a letter with a mark before the place", "ALTER RESOURCE GROUP etl /* 更大 🦀 e\u{301} */ WITH ('größe'='1')"),
