@@ -10,7 +10,6 @@ use quotient::admission::{
 use quotient::unit::{GroupId, Nanos, QueryId};
 use std::collections::BTreeMap;
 
-const NOBODY: [u64; 0] = [];
 const A: GroupId = GroupId(10_001);
 const B: GroupId = GroupId(10_002);
 const C: GroupId = GroupId(10_003);

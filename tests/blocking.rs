@@ -227,3 +227,30 @@ fn closures_of_a_dropped_group_stay_its_own() {
         .await;
     });
 }
+
+#[test]
+fn what_closures_spend_on_the_cpu_trips_the_breaker_and_ends_those_that_wait() {
+    let _watched = watched("breaker");
+    let runtime = multi_thread(2);
+    let sql = "CREATE RESOURCE GROUP g WITH ('big_query_cpu_second_limit'='0.02')";
+    let builder = Governor::builder().max_blocking_threads(1).init_sql(sql);
+    let governor = runtime.build(builder);
+    let query = governor.try_admit(&named("g")).unwrap();
+    let burn = || {
+        let cpu = || quotient::clock::cpu_of_this_thread().map_or(Duration::MAX, Duration::from);
+        let begun = cpu();
+        while cpu() < begun.saturating_add(Duration::from_millis(40)) {
+            std::hint::spin_loop();
+        }
+        1
+    };
+    let (burning, waiting) = (query.spawn_blocking(burn), query.spawn_blocking(|| 2));
+    let burnt = runtime.block_on(burning);
+    assert_eq!(burnt.unwrap(), 1, "what runs is not interrupted");
+    let error = runtime.block_on(waiting).unwrap_err();
+    let expected = "40 ms of CPU time in a closure are over a limit of 20";
+    assert!(
+        matches!(error.reason(), Some(KillReason::BigQuery { .. })),
+        "{expected}: {error}"
+    );
+}

@@ -8,8 +8,8 @@
 //! child process, act for its tenants in closed loops and check every answer. Six suites run, each on plain
 //! `tokio::spawn` and then under a governor whose groups come from `tenants.sql`. At the end there is one table,
 //! and a picture of the CPU shares. Then come scenes: overload with a queue (`--scene 1`), a memory squeeze
-//! (`--scene 2`) with a picture of the throttle's curve, a runaway query (`--scene 3`), and a tenant that tries to take
-//! all memory (`--scene 4`) with the memory's curves. Exit status: 0 when every promise held, 1 when one did not, 2
+//! (`--scene 2`) with a picture of the throttle's curve, a runaway query (`--scene 3`), a tenant that tries to take
+//! all memory (`--scene 4`) with the memory's curves, and scans of large files beside small ones (`--scene 5`). Exit status: 0 when every promise held, 1 when one did not, 2
 //! when the run failed.
 //!
 //! `--quick` (some seconds, also on a busy machine) runs all of this with small queries and short windows and judges
@@ -18,6 +18,7 @@
 mod chart;
 mod client;
 mod curves;
+mod files;
 mod governed;
 mod hoard;
 mod host;
@@ -67,7 +68,7 @@ const QUICK_SHRINK: u32 = 3;
 const USAGE: &str = "usage: tenants [--quick] [--suite N]... [--scene N]... [--svg FILE]";
 
 /// How many scenes there are.
-const SCENES: usize = 4;
+const SCENES: usize = 5;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -219,7 +220,8 @@ fn run_scenes(options: &Options) -> Result<bool, String> {
             1 => runtime.block_on(overload::run(length / 4)),
             2 => runtime.block_on(squeeze::run(length, &picture)),
             3 => runtime.block_on(runaway::run(length / 2)),
-            _ => runtime.block_on(hoard::run(length / 2, options.quick, &memory)),
+            4 => runtime.block_on(hoard::run(length / 2, options.quick, &memory)),
+            _ => files::run(length / 3),
         }?;
         println!("scene {number}: {scene}");
         all_hold &= scene.holds();

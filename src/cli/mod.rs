@@ -12,12 +12,12 @@ mod script;
 mod simulate;
 
 use crate::catalog::Machine;
+use crate::governor::machine::cpus;
 use crate::sql::value;
 use crate::unit::Bytes;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 /// Resource groups without a service: check a script, ask where a request would go, simulate loads.
@@ -116,9 +116,8 @@ impl Common {
     }
 
     fn machine(&self) -> Machine {
-        let here = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Machine {
-            workers: self.cores.map_or_else(here, usize::from),
+            workers: self.cores.map_or_else(cpus, usize::from),
             memory_limit: self.memory.unwrap_or(Bytes(1 << 60)),
         }
     }

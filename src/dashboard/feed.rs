@@ -6,7 +6,7 @@
 use super::picture;
 use crate::governor::{Governor, WeakGovernor};
 use axum::response::sse::Event;
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Feed {
         }
     }
 
-    /// The pictures from now on, for [`LONGEST`]; none while too many look.
+    /// The pictures from now on, for [`LONGEST`] or until the governor is shut down; none while too many look.
     pub(super) fn stream(
         self: &Arc<Feed>,
     ) -> Option<impl Stream<Item = Result<Event, Infallible>> + Send + 'static> {
@@ -73,7 +73,8 @@ impl Feed {
             seen: None,
             _place: self.places.clone().try_acquire_owned().ok()?,
         };
-        Some(stream::unfold(client, Client::step))
+        let closing = self.governor.upgrade()?.closing();
+        Some(stream::unfold(client, Client::step).take_until(closing))
     }
 
     /// The picture of now; none when the governor is gone.
@@ -109,7 +110,6 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::StreamExt;
 
     #[tokio::test(start_paused = true)]
     async fn all_who_look_share_one_picture_a_second_and_it_is_never_an_old_one() {
@@ -147,7 +147,9 @@ mod tests {
         assert_eq!(begun.elapsed(), LONGEST);
         let mut last = Box::pin(feed.stream().unwrap());
         assert!(last.next().await.is_some());
-        drop(governor);
+        governor.shutdown(Duration::ZERO).await;
         assert!(last.next().await.is_none());
+        drop(governor);
+        assert!(feed.stream().is_none());
     }
 }

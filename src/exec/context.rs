@@ -9,7 +9,7 @@ use super::worker::Worker;
 use crate::mem;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a running task is: kept by the task, lent to the thread while it is polled or dropped.
 pub(super) struct Scope {
@@ -105,6 +105,21 @@ pub fn enter(account: Arc<Account>) -> Entered {
         guard,
         _not_send: std::marker::PhantomData,
     }
+}
+
+/// Tells the account of spawns without a task around them, on threads that have entered none.
+type Default = Box<dyn Fn() -> Arc<Account> + Send + Sync>;
+
+static INSTALLED: OnceLock<Default> = OnceLock::new();
+
+/// Makes an account the process's default, asked for at each use. False if there is one: the first call decides.
+pub fn install(account: impl Fn() -> Arc<Account> + Send + Sync + 'static) -> bool {
+    INSTALLED.set(Box::new(account)).is_ok()
+}
+
+/// The account of what is not in a task: entered on this thread, else installed.
+pub fn outside() -> Option<Arc<Account>> {
+    entered().or_else(|| Some(INSTALLED.get()?()))
 }
 
 /// The innermost account entered on this thread.

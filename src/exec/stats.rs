@@ -75,16 +75,16 @@ pub struct GroupUsage {
     pub cpu_blocking: Nanos,
     /// Blocking closures that run or wait for a thread.
     pub blocking: u64,
-    /// Bytes that passed through metered files and streams.
-    pub io: IoBytes,
-    /// How long operations on metered streams waited for limits, all together.
-    pub io_throttled: Nanos,
     /// Of these, those that wait for a thread of the blocking pool.
     pub blocking_queued: u64,
     /// Of these, those that have a thread.
     pub blocking_running: u64,
     /// How long its blocking closures have had threads, computing or waiting, those that run now included.
     pub io_blocking: Nanos,
+    /// Bytes that passed through metered files and streams.
+    pub io: IoBytes,
+    /// How long operations on metered streams waited for limits, all together.
+    pub io_throttled: Nanos,
     /// Polls.
     pub polls: u64,
     /// Polls longer than the governor's threshold.

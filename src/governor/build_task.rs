@@ -4,11 +4,11 @@
 
 use super::Governor;
 use super::error::Error;
-use super::spawn::{Surroundings, surroundings};
 use crate::exec::account::Account;
 use crate::exec::blocking;
 use crate::exec::join::JoinHandle;
 use crate::exec::task::{self, Origin};
+use crate::exec::task::{Surroundings, surroundings};
 use crate::query::Query;
 use crate::sql;
 use std::any::Any;

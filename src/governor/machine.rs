@@ -13,7 +13,7 @@ pub(super) fn workers(runtime: &Handle) -> usize {
 }
 
 /// The CPUs that the process may use.
-pub(super) fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

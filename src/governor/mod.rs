@@ -20,7 +20,7 @@ mod follow;
 mod group;
 mod hooks;
 mod init;
-mod machine;
+pub(crate) mod machine;
 mod observe;
 mod operate;
 mod overrun;

@@ -8,12 +8,10 @@ use crate::exec::account::Account;
 use crate::exec::blocking;
 use crate::exec::context::{self, Entered};
 use crate::exec::join::JoinHandle;
-use crate::exec::task::{self, Current, Lease, Origin};
+use crate::exec::task::{self, Origin, surroundings};
 use crate::query::Query;
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
-
-static INSTALLED: OnceLock<Governor> = OnceLock::new();
+use std::sync::Arc;
 
 /// Spawns a task, as `tokio::spawn`: inside a task, in the same group and query; outside, in `default_wg` of
 /// the governor that is entered on this thread, else of the installed one.
@@ -86,33 +84,6 @@ where
     blocking::spawn(Origin::here(), &around.account, around.lease, closure)
 }
 
-/// Whom a spawn is charged to, and what it inherits.
-pub(super) struct Surroundings {
-    pub(super) account: Arc<Account>,
-    pub(super) lease: Option<Lease>,
-}
-
-#[track_caller]
-pub(super) fn surroundings() -> Surroundings {
-    if let Some(Current { account, lease, .. }) = task::current() {
-        return Surroundings { account, lease };
-    }
-    match default_account() {
-        Some(account) => Surroundings {
-            account,
-            lease: None,
-        },
-        None => panic!(
-            "no governor is running: quotient::spawn must be called from inside a task, under Governor::enter, or after Governor::install"
-        ),
-    }
-}
-
-fn default_account() -> Option<Arc<Account>> {
-    let installed = || Some(INSTALLED.get()?.default_account());
-    context::entered().or_else(installed)
-}
-
 /// Makes a governor the default of this thread until it is dropped. Made by [`Governor::enter`].
 #[derive(Debug)]
 #[must_use = "the governor is left when the guard is dropped"]
@@ -129,9 +100,11 @@ impl Governor {
     ///
     /// [`Error::AlreadyInstalled`] if there is one.
     pub fn install(&self) -> Result<(), Error> {
-        INSTALLED
-            .set(self.clone())
-            .map_err(|_| Error::AlreadyInstalled)
+        let installed = self.clone();
+        match context::install(move || installed.default_account()) {
+            true => Ok(()),
+            false => Err(Error::AlreadyInstalled),
+        }
     }
 
     /// Makes this governor the default of this thread while the guard lives, as `tokio::runtime::Handle::enter`.

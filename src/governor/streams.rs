@@ -2,8 +2,8 @@
 //!
 //! Wiring; any thread.
 
-use super::spawn::surroundings;
 use super::{Governor, GroupHandle};
+use crate::exec::task::surroundings;
 use crate::io::{IoResource, Metered};
 use crate::query::Query;
 use crate::view::io_resources::{self, ResourceRow};

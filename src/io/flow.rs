@@ -12,6 +12,7 @@ use crate::mem;
 use crate::unit::Weight;
 use parking_lot::Mutex;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::runtime::Handle;
@@ -132,6 +133,18 @@ impl Flow {
 
     pub(super) fn beat(&self) -> &Arc<Beat> {
         &self.station.beat
+    }
+
+    /// The error of what would have to wait and cannot.
+    pub(super) fn no_timers(&self) -> io::Error {
+        io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "the IO of resource group '{}' is limited, and the runtime under its governor has no timers to wait \
+                 with: build it with enable_time",
+                self.name
+            ),
+        )
     }
 
     /// The group's way through a shared capacity.

@@ -1,6 +1,9 @@
 //! Input and output of groups.
 //!
 //! ```text
+//! fs::read ─▶ slice ─▶ blocking pool ─▶ slice ─▶ blocking pool ─▶ … ─▶ output
+//!                      (as the group and query that asked; bytes counted there)
+//!
 //! Metered::poll_read ─▶ the group's own limit ─▶ each IoResource ─▶ the stream ─▶ bytes on the account
 //!                       (turnstile: share decides, driver beats)
 //! ```
@@ -9,6 +12,7 @@
 
 pub mod bucket;
 pub mod flow;
+pub mod fs;
 mod metered;
 mod resource;
 pub mod share;

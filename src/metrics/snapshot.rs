@@ -201,11 +201,11 @@ pub(crate) fn add_usage(sum: &mut GroupUsage, other: &GroupUsage) {
     sum.cpu_drop = sum.cpu_drop.plus(other.cpu_drop);
     sum.cpu_blocking = sum.cpu_blocking.plus(other.cpu_blocking);
     sum.blocking += other.blocking;
-    sum.io = sum.io.plus(other.io);
-    sum.io_throttled = sum.io_throttled.plus(other.io_throttled);
     sum.blocking_queued += other.blocking_queued;
     sum.blocking_running += other.blocking_running;
     sum.io_blocking = sum.io_blocking.plus(other.io_blocking);
+    sum.io = sum.io.plus(other.io);
+    sum.io_throttled = sum.io_throttled.plus(other.io_throttled);
     sum.polls += other.polls;
     sum.long_polls += other.long_polls;
     sum.tasks_total += other.tasks_total;

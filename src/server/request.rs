@@ -110,6 +110,8 @@ impl Governed {
                 | Statement::ShowVariables(_)
                 | Statement::ShowHistory
                 | Statement::Select(_)
+                | Statement::ExplainClassify(_)
+                | Statement::ExplainChange(_)
                 | Statement::Operate(
                     Operation::ShowQueries
                         | Operation::ShowRunningQueries { .. }
@@ -212,7 +214,11 @@ mod tests {
             "SHOW WATCHES",
             "SHOW VARIABLES",
             "SHOW CATALOG HISTORY",
+            "EXPLAIN CLASSIFY (user='a')",
+            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT * FROM groups",
+            "EXPLAIN CLASSIFY (user='bi')",
+            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT 1",
             "SET application_name = 'x'",
             "BEGIN",

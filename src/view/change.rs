@@ -7,7 +7,7 @@ mod effect;
 use crate::catalog::difference::{Difference, What, differences};
 use crate::catalog::property::Key;
 use crate::catalog::{ClassifierSpec, GroupSpec, Snapshot};
-use crate::sql::{Output, Value};
+use crate::sql::{Output, Type, Value};
 use crate::unit::{Bytes, GroupId, Nanos};
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ struct Seen<'a> {
 /// One row per thing that would differ. `now` has the groups that are there.
 pub fn table(before: &Snapshot, after: &Snapshot, now: &BTreeMap<GroupId, Now>) -> Output {
     let columns = ["group_name", "change", "before", "after", "effect"];
-    let mut output = Output::table("EXPLAIN", columns);
+    let mut output = Output::table("EXPLAIN", columns).with_types(columns.map(|_| Type::Text));
     let nothing = Now::default();
     let sum = |snapshot: &Snapshot| snapshot.groups().map(|g| g.cpu_core_limit().get()).sum();
     let weights = (sum(before), sum(after));

@@ -3,10 +3,16 @@
 //! Pure.
 
 use crate::classify::explanation::{Candidate, Decider, Explanation, Term, Verdict};
-use crate::sql::{Notice, NoticeKind, Output, Value};
+use crate::sql::{Notice, NoticeKind, Output, Type, Value};
 
 /// Columns before those of the conditions.
-const FIRST: [&str; 5] = ["place", "group_name", "classifier_id", "verdict", "weight"];
+const FIRST: [(&str, Type); 5] = [
+    ("place", Type::Int),
+    ("group_name", Type::Text),
+    ("classifier_id", Type::Int),
+    ("verdict", Type::Text),
+    ("weight", Type::Float),
+];
 /// The conditions' keys, and the column of each.
 const TERMS: [(&str, &str); 7] = [
     ("user", "user_name"),
@@ -21,8 +27,12 @@ const TERMS: [(&str, &str); 7] = [
 /// The group that the request goes to stands first, the others in the order in which they would come, `default_wg`
 /// last of those that match. A condition that a classifier does not have is NULL.
 pub fn table(explanation: &Explanation, default_group: &str) -> Output {
-    let columns = FIRST.into_iter().chain(TERMS.map(|(_, column)| column));
-    let mut output = Output::table("EXPLAIN", columns);
+    let columns = || {
+        let terms = TERMS.map(|(_, column)| (column, Type::Text));
+        FIRST.into_iter().chain(terms)
+    };
+    let mut output = Output::table("EXPLAIN", columns().map(|(name, _)| name))
+        .with_types(columns().map(|(_, kind)| kind));
     let mut place = 0_u64;
     let mut next = || {
         place += 1;

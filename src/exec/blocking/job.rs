@@ -94,7 +94,7 @@ where
             self.cell.account().core().kill_doomed();
             let _ = mem::take_refusal();
         }
-        self.cell.account().charge_blocking(meter.lap());
+        self.cell.account().charge_blocking(meter.end());
         self.finish(result.map_err(|payload| JoinError::panic(self.cell.id(), payload)));
     }
 

@@ -17,6 +17,7 @@ mod spawn;
 use super::account::Account;
 use super::context;
 use super::join::{Cause, JoinError, JoinHandle};
+use super::stats::Direction;
 use super::worker::Worker;
 use std::any::Any;
 use std::fmt;
@@ -105,6 +106,45 @@ pub fn current() -> Option<Current> {
             lease: scope.lease.clone(),
         })
     })
+}
+
+/// Whom a spawn is charged to, and what it inherits.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Whom it is charged to.
+    pub account: Arc<Account>,
+    /// What it holds until its future is gone.
+    pub lease: Option<Lease>,
+}
+
+/// Those of the running task; outside of one, of whoever was entered or installed.
+///
+/// # Panics
+///
+/// If there is nobody, as tokio does without a runtime.
+#[track_caller]
+pub fn surroundings() -> Surroundings {
+    if let Some(Current { account, lease, .. }) = current() {
+        return Surroundings { account, lease };
+    }
+    match context::outside() {
+        Some(account) => Surroundings {
+            account,
+            lease: None,
+        },
+        None => panic!(
+            "no governor is running: quotient::spawn must be called from inside a task, under Governor::enter, or after Governor::install"
+        ),
+    }
+}
+
+/// Counts bytes for whoever runs on this thread, a query's task or a group's; nobody, if none does.
+pub fn record_io(direction: Direction, bytes: u64) {
+    context::task(|scope| {
+        if let Some(scope) = scope {
+            scope.task.account().record_io(direction, bytes);
+        }
+    });
 }
 
 /// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query.

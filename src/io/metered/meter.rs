@@ -93,7 +93,7 @@ impl Meter {
             Err(Unserved::Over) => Ok(granted),
             Err(Unserved::NoTimers) => {
                 passage.end(0);
-                Err(no_timers(flow))
+                Err(flow.no_timers())
             }
         })
     }
@@ -184,15 +184,4 @@ impl Passage {
         self.place = None;
         self.grants.drain(..).for_each(|grant| grant.spend(bytes));
     }
-}
-
-fn no_timers(flow: &Flow) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::Unsupported,
-        format!(
-            "the streams of resource group '{}' are limited, and the runtime under its governor has no timers to wait \
-             with: build it with enable_time",
-            flow.name
-        ),
-    )
 }
