@@ -1,6 +1,8 @@
 //! Texts to begin with: every statement, every clause, a properties file and a kept catalog; and words to put into them.
 
-pub(crate) const SEEDS: [&str; 34] = [
+pub(crate) const SEEDS: [&str; 36] = [
+    "SELECT b FROM v WHERE NOT NOT NOT NOT NOT NOT NOT NOT NOT NOT NOT (id <> 'NaN') ORDER BY n DESC, 1",
+    "CREATE RESOURCE GROUP OR REPLACE default_wg WITH ('type' = 'normal')",
     "CREATE RESOURCE GROUP IF NOT EXISTS OR REPLACE bi TO (user='u', query_type IN ('select', 'insert')), (`db`=\"a, b\", source_ip='10.0.0.0/8') WITH ('cpu_weight'='4', mem_limit = 0.5); -- end\nALTER RESOURCE GROUP bi DROP (10002, 10003)",
     "CREATE RESOURCE GROUP etl TO (user='etl', role='r', query_type='import', db='a,b', source_ip='::1/64', plan_cpu_cost_range='[1,2)', plan_mem_cost_range='[0, 1e6)') WITH ('cpu_core_limit'='3','max_cpu_cores'='1.5','exclusive_cpu_cores'='0','type'='normal')",
     "CREATE RESOURCE GROUP x WITH ('mem_limit'='20%','spill_mem_limit_threshold'='0.8','concurrency_limit'='0','max_queued_queries'='7','queue_timeout'='250ms')",

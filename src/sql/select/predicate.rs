@@ -90,6 +90,11 @@ pub(super) fn read(
             scalar: scalar(places, *expr)?,
             negated: true,
         }),
+        // Where no level is left, `NOT (..)` reads as a call of that name.
+        Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("NOT") => {
+            let span = begin(&Expr::Function(call));
+            Err(places.refuse("a condition nested that deeply", span))
+        }
         Expr::Function(call) => {
             let place = if place == "WHERE" {
                 place

@@ -138,7 +138,11 @@ impl Display for Predicate {
         match self {
             Predicate::And(all) => chain(f, " AND ", all),
             Predicate::Or(any) => chain(f, " OR ", any),
-            Predicate::Not(inner) => write!(f, "NOT ({inner})"),
+            // A parenthesis is a level for who reads it: no more of them than there must be.
+            Predicate::Not(inner) => match &**inner {
+                Predicate::And(_) | Predicate::Or(_) => write!(f, "NOT ({inner})"),
+                other => write!(f, "NOT {other}"),
+            },
             Predicate::Compare {
                 left,
                 operator,
