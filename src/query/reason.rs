@@ -4,6 +4,7 @@
 
 use super::Runaway;
 use crate::admission::error::AdmissionError;
+use crate::event;
 use crate::exec::account::Account;
 use crate::exec::blocking::Refusal;
 use crate::exec::join::{Cause, JoinError};
@@ -106,6 +107,7 @@ impl KillReason {
             Refusal::Full { limit } => KillReason::BlockingQueueFull { group, limit },
             Refusal::NoThread => KillReason::NoThread { group },
         };
+        event::refused(account.group().name(), &reason);
         reason.into_cause()
     }
 

@@ -14,6 +14,12 @@ use pin_project::pin_project;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "tower")]
+use {
+    crate::exec::stats::Direction,
+    std::io,
+    std::task::{Context, Poll, ready},
+};
 
 /// An [`AsyncRead`](tokio::io::AsyncRead) or [`AsyncWrite`](tokio::io::AsyncWrite), a socket or a pipe for instance,
 /// whose bytes count for a query and its group.
@@ -98,6 +104,19 @@ impl<T> Metered<T> {
     /// Puts what comes on another account.
     pub(crate) fn move_to(&mut self, account: Arc<Account>) {
         self.meter.move_to(account);
+    }
+
+    /// Passes some of `bytes` that no operation of the stream carries: as many as it is granted, at least one.
+    #[cfg(feature = "tower")]
+    pub(crate) fn poll_pass(
+        &mut self,
+        direction: Direction,
+        bytes: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>> {
+        let granted = ready!(self.meter.poll_turn(direction, bytes, cx))?;
+        self.meter.passed(direction, granted);
+        Poll::Ready(Ok(granted))
     }
 
     /// Lets the stream take part in a shared capacity: it passes only what that grants, too. May be called several
