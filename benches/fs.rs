@@ -1,10 +1,11 @@
 //! What files cost beside `tokio::fs`: small and large ones, read and written whole, and read through a buffer.
 //!
-//! `cargo bench --bench fs -- [--quick] [--only NAME] [--workers N] [--unpinned] [--aa]`
+//! `cargo bench --bench fs -- [--quick] [--only NAME] [--workers N] [--aa]`
 //!
 //! One task does one operation after the other, on files that the kernel has in memory. Both sides are interleaved
 //! repetition by repetition; ratios are of CPU time per operation, medians of pairs with their quartiles. `--aa` runs
-//! tokio on both sides.
+//! tokio on both sides. The first row is a closure that does nothing: what an operation costs without its bytes. Threads
+//! are not pinned: tokio's blocking pool would be, and ours would not.
 
 mod support;
 
@@ -30,13 +31,15 @@ type Row = (&'static str, usize, Operation);
 
 #[derive(Clone, Copy)]
 enum Operation {
+    Nothing,
     Read(usize),
     Write(usize),
     /// A file of so many bytes, through a buffer of 64 KiB.
     Buffered(usize),
 }
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
+    ("no bytes", 1_000, Operation::Nothing),
     ("read 64 KiB", 400, Operation::Read(64 * KIB)),
     ("read 1 MiB", 100, Operation::Read(MIB)),
     ("read 64 MiB", 4, Operation::Read(64 * MIB)),
@@ -47,12 +50,13 @@ const ROWS: [Row; 6] = [
 
 /// The same lines for both: only the names differ.
 macro_rules! side {
-    ($name:ident, $fs:path) => {
+    ($name:ident, $fs:path, $blocking:path) => {
         mod $name {
             use super::{KIB, Operation};
             use std::path::PathBuf;
             use std::sync::Arc;
             use tokio::io::AsyncReadExt;
+            use $blocking as spawn_blocking;
             use $fs as fs;
 
             pub(super) async fn run(
@@ -63,6 +67,7 @@ macro_rules! side {
             ) {
                 for _ in 0..times {
                     match operation {
+                        Operation::Nothing => spawn_blocking(|| ()).await.expect("it runs"),
                         Operation::Read(length) => {
                             let read = fs::read(&path).await.expect("it can be read");
                             assert_eq!(read.len(), length);
@@ -87,8 +92,8 @@ macro_rules! side {
     };
 }
 
-side!(on_tokio, tokio::fs);
-side!(on_quotient, quotient::fs);
+side!(on_tokio, tokio::fs, tokio::task::spawn_blocking);
+side!(on_quotient, quotient::fs, quotient::task::spawn_blocking);
 
 /// A directory in memory, if there is one; removed in the end.
 struct Room(PathBuf);
@@ -115,7 +120,7 @@ impl Drop for Room {
 
 fn main() {
     let options = Options::from_args();
-    let runtimes = [(); 2].map(|()| runtime(options.workers, !options.unpinned));
+    let runtimes = [(); 2].map(|()| runtime(options.workers, false));
     let plain = Plain::on(&runtimes[0]);
     let ours = Attached::on(&runtimes[1], &[1]);
     let again = Plain::on(&runtimes[1]);
@@ -123,9 +128,8 @@ fn main() {
     let watchdog = Watchdog::start(move || dump.dump());
     let room = Room::new();
     println!(
-        "files, one operation at a time, {} workers, {}, {}\n",
+        "files, one operation at a time, {} workers, {}\n",
         options.workers,
-        options.placement(),
         load()
     );
     println!(
@@ -134,8 +138,12 @@ fn main() {
     );
     for (name, times, operation) in ROWS.iter().filter(|row| options.wants(row.0)) {
         watchdog.enter(name);
-        let (Operation::Read(length) | Operation::Write(length) | Operation::Buffered(length)) =
-            *operation;
+        let length = match *operation {
+            Operation::Nothing => 0,
+            Operation::Read(length) | Operation::Write(length) | Operation::Buffered(length) => {
+                length
+            }
+        };
         let path = room.0.join("file");
         let bytes: Arc<[u8]> = vec![7; length].into();
         std::fs::write(&path, &bytes).expect("it can be written");

@@ -23,14 +23,13 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A query makes a table and gives it to somebody else: it stays the maker's until it is freed.
     let table = cache.run(async { vec![1_u8; 32 << 20] }).await?;
-    let sum = report
+    let (sum, table) = report
         .run(async move {
             let copy = table[..8 << 20].to_vec();
             let sum: u64 = copy.iter().map(|byte| u64::from(*byte)).sum();
             (sum, table)
         })
         .await?;
-    let (sum, table) = sum;
     println!("sum {sum}");
     for query in [&cache, &report] {
         let usage = query.usage();

@@ -104,7 +104,7 @@
 //! | one query | cut, cooled down or moved to another group when it uses more CPU time, scanned rows, memory or elapsed time than its group allows, at the end of the poll that crossed the limit |
 //! | memory | hard, by `mem_limit`, with [`alloc::GroupAlloc`] as the program's allocator: see [below](#memory). Reservations ([`memory::reserve`]) wait in order; above `spill_mem_limit_threshold` queries that registered ([`memory::on_pressure`]) are asked for memory back first |
 //! | blocking closures | [`task::spawn_blocking`] runs on the governor's own threads, which are shared by `io_weight` as they become free; `short_query` groups find some kept free. A closure that runs is not interrupted |
-//! | files | [`fs`] runs on those threads too, a closure for each MiB: bytes on the account of query and group, within its `max_io_bytes_per_second` |
+//! | files | [`fs`] runs on those threads too, and gives way after each MiB: bytes on the account of query and group, within its `max_io_bytes_per_second` |
 //! | streams | wrapped in [`io::Metered`]: bytes on the account of query and group; all streams and files of a group together within its `max_io_bytes_per_second`. Several groups share an [`io::IoResource`] by `io_weight`. Other IO is not seen |
 //!
 //! # Memory

@@ -42,7 +42,7 @@ const ROOMS: &[Room] = &[
     Room { name: "governor", may: &["unit", "clock", "sync", "event", "sql", "catalog", "settings", "classify", "admission", "sched", "mem", "exec",
         "io", "query", "metrics", "view"], why: "the composition root sees everything to its left and nothing to its right" },
     Room { name: "postgres", may: &["unit", "event", "sql", "catalog", "governor"], why: "a catalog kept elsewhere is one more store behind the trait" },
-    Room { name: "tower", may: &["unit", "event", "classify", "admission", "exec", "query", "governor"], why: "a layer speaks to the governor's front door" },
+    Room { name: "tower", may: &["unit", "event", "classify", "admission", "exec", "io", "query", "governor"], why: "a layer speaks to the governor's front door" },
     Room { name: "hyper", may: &["unit", "event", "classify", "exec", "query", "governor", "tower"], why: "connections are tasks of groups, spawned at the governor's front door" },
     Room { name: "server", may: &["unit", "event", "sql", "classify", "view", "governor"], why: "the admin port is a thin client of the governor" },
     Room { name: "publish", may: &["unit", "metrics", "governor"], why: "other people's formats of the same figures: the facade, the exporter's page" },
@@ -79,7 +79,8 @@ struct Effect {
 #[rustfmt::skip]
 const EFFECTS: &[Effect] = &[
     Effect { name: "reads the clock", paths: &["std::time::Instant", "std::time::SystemTime", "quanta"], keywords: &[],
-        may: &["clock.rs", "admission/error.rs", "catalog/history.rs", "query/runaway.rs"] }, // the latter three name a type, and read nothing
+        may: &["clock.rs", "admission/error.rs", "catalog/history.rs", "query/runaway.rs",
+            "io/fs/file_times.rs", "io/fs/file/mod.rs"] }, // all but the first name a type, and read nothing
     Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[],
         may: &["mem/local.rs", "exec/", "io/", "governor/", "postgres/", "server/listen.rs"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],

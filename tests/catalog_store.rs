@@ -349,6 +349,16 @@ fn a_lenient_start_goes_on_with_the_rest_and_loses_no_word_of_the_damaged_one() 
 }
 
 #[test]
+fn the_built_in_group_is_kept_whichever_way_it_was_changed() {
+    let disk = Model::default();
+    let catalog = disk.open(CatalogMode::Strict).unwrap();
+    let replace = "CREATE RESOURCE GROUP OR REPLACE default_wg WITH ('type'='normal', 'concurrency_limit'='7')";
+    apply(&catalog, replace).unwrap();
+    let again = disk.open(CatalogMode::Strict).unwrap();
+    assert_eq!(identity(&again.snapshot()), identity(&catalog.snapshot()));
+}
+
+#[test]
 fn a_character_that_may_stand_nowhere_is_kept_as_its_picture() {
     let disk = Model::default();
     disk.set("CREATE RESOURCE GROUP a WITH ('cpu_core_limit'='1');\nCREATE RESOURCE \0GROUP b;\n");

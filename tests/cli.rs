@@ -416,6 +416,53 @@ fn wrong_arguments_and_unreadable_files_are_exit_code_2() {
     );
 }
 
+/// The guide's script is run, and what the guide shows of the answers is in them. `QUOTIENT_WRITE_DOCS=1` prints them.
+#[test]
+fn the_guide_shows_what_the_program_prints() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let guide = std::fs::read_to_string(root.join("docs/guide/cli.md")).unwrap();
+    let blocks = |kind: &str| -> Vec<&str> {
+        let open = format!("```{kind}\n");
+        let behind = guide.split(&open).skip(1);
+        behind
+            .map(|rest| rest.split("```").next().unwrap())
+            .collect()
+    };
+    let script = blocks("sql").concat();
+    let folder = std::env::temp_dir().join(format!("quotient-cli-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("groups.sql"), &script).unwrap();
+    let run = |command: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_quotient"))
+            .args([command, "groups.sql", "--cores", "4"])
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let printed = run("check") + &run("simulate");
+    std::fs::remove_dir_all(&folder).unwrap();
+    if std::env::var_os("QUOTIENT_WRITE_DOCS").is_some() {
+        println!("{printed}");
+    }
+    let shown: Vec<&str> = blocks("text")
+        .into_iter()
+        .filter(|block| !block.starts_with("cargo"))
+        .collect();
+    assert!(shown.len() >= 2);
+    let plain = |text: &str| -> String {
+        text.lines()
+            .map(|line| format!("{}\n", line.trim_end()))
+            .collect()
+    };
+    for block in shown {
+        assert!(
+            plain(&printed).contains(&plain(block)),
+            "not printed:\n{block}\nprinted:\n{printed}"
+        );
+    }
+}
+
 /// Whatever the script is, the program ends with one of its codes, in words.
 #[test]
 fn hostile_scripts_are_refused_in_order() {

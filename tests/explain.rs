@@ -844,11 +844,7 @@ fn memory_spill_timeouts_and_limits_are_told_with_their_numbers() {
             "'concurrency_limit'='5'",
             "2 of 2 waiting start at once",
         ),
-        (
-            &busy,
-            "'io_weight'='5'",
-            "stored; this version does not enforce it",
-        ),
+        (&busy, "'io_weight'='5'", "from the next operation on"),
     ] {
         assert_eq!(told(now, with), expected, "{with}");
     }

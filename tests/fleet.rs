@@ -13,8 +13,8 @@ mod postgres;
 use postgres::Postgres;
 use quotient::postgres::PostgresCatalog;
 use quotient::{Attributes, CatalogMode, Error, Governor};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longer than any test: where a change is seen, it was told of.
@@ -486,6 +486,46 @@ async fn of_programs_that_start_together_on_an_empty_database_one_asks_its_init_
     );
 }
 
+#[test]
+fn governors_on_threads_of_their_own_follow_each_other_without_any_runtime() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let build = || {
+        let builder = Governor::builder().host(quotient::Host::Owned).workers(1);
+        let builder = builder.memory_limit(8 << 30);
+        builder.catalog_store(store(&server)).build().unwrap()
+    };
+    let (one, two) = (build(), build());
+    one.block_on(one.execute(BI)).unwrap();
+    two.block_on(until_alike(&one, &two));
+    // The last reference to a governor may be let go of while a change of its own is still on its way.
+    let (client, connection) = one
+        .block_on(tokio_postgres::connect(
+            &server.url(),
+            tokio_postgres::NoTls,
+        ))
+        .unwrap();
+    let lock = one.block_on(async {
+        tokio::spawn(connection);
+        client
+            .batch_execute("BEGIN; SELECT 1 FROM quotient_catalog FOR UPDATE")
+            .await
+    });
+    lock.unwrap();
+    let change = two.clone();
+    let begun = two.block_on(async move {
+        let change = change.execute("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='9')");
+        tokio::time::timeout(Duration::from_millis(50), change).await
+    });
+    assert!(begun.is_err());
+    drop(two);
+    one.block_on(client.batch_execute("COMMIT")).unwrap();
+    one.block_on(until("made by one that is gone", async || {
+        value(&one, "bi", "cpu_core_limit").await == "9"
+    }));
+}
+
 /// Four processes at once, each with its own groups: a statement is applied everywhere, or it is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_statement_of_a_crowd_is_applied_everywhere_or_refused() {
@@ -545,11 +585,11 @@ async fn every_statement_of_a_crowd_is_applied_everywhere_or_refused() {
     assert!(altered <= 4);
 }
 
-/// A line between the programs and the database that can be cut: once the server has been told something, its answer
-/// never comes.
+/// A line between the programs and the database that can be cut: once the server has been told a certain text, its
+/// answer never comes.
 struct Line {
     folder: std::path::PathBuf,
-    cut: Arc<AtomicBool>,
+    cut: Arc<Mutex<Option<&'static str>>>,
     dead: Arc<AtomicBool>,
 }
 
@@ -559,12 +599,12 @@ impl Line {
         use tokio::net::{UnixListener, UnixStream};
         let folder = server.beside("line");
         std::fs::create_dir(&folder).unwrap();
-        let (cut, dead) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let line = Line {
             folder: folder.clone(),
-            cut: cut.clone(),
-            dead: dead.clone(),
+            cut: Arc::default(),
+            dead: Arc::default(),
         };
+        let (cut, dead) = (line.cut.clone(), line.dead.clone());
         let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
         let behind = server.beside(".s.PGSQL.5432");
         tokio::spawn(async move {
@@ -576,16 +616,20 @@ impl Line {
                 let cut = cut.clone();
                 tokio::spawn(async move {
                     let (mut told, mut answer) = ([0; 65_536], [0; 65_536]);
+                    let mut doomed = false;
                     loop {
                         tokio::select! {
                             read = client.read(&mut told) => match read {
                                 Ok(0) | Err(_) => return,
-                                Ok(n) => server.write_all(&told[..n]).await.unwrap(),
+                                Ok(n) => {
+                                    let text = String::from_utf8_lossy(&told[..n]).into_owned();
+                                    doomed |= cut.lock().unwrap().take_if(|cut| text.contains(*cut)).is_some();
+                                    server.write_all(&told[..n]).await.unwrap();
+                                }
                             },
                             read = server.read(&mut answer) => match read {
                                 Ok(0) | Err(_) => return,
-                                // Only a commit is worth losing.
-                                Ok(n) if contains(&answer[..n], b"SELECT 1\0") && cut.swap(false, SeqCst) => return,
+                                Ok(_) if doomed => return,
                                 Ok(n) => client.write_all(&answer[..n]).await.unwrap(),
                             },
                         }
@@ -597,16 +641,14 @@ impl Line {
     }
 
     fn store(&self) -> PostgresCatalog {
-        let url = format!(
-            "host={} user=quotient dbname=postgres",
-            self.folder.display()
-        );
+        let folder = self.folder.display();
+        let url = format!("host={folder} user=quotient dbname=postgres");
         PostgresCatalog::new(&url).unwrap().poll_every(NEVER)
     }
-}
 
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
+    fn cut_after(&self, text: &'static str) {
+        *self.cut.lock().unwrap() = Some(text);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -615,15 +657,15 @@ async fn an_answer_that_is_lost_is_looked_up_and_where_it_cannot_be_the_error_sa
         return;
     };
     let line = Line::to(&server);
-    let link = line.store().patience(Duration::from_secs(20));
+    let link = line.store().patience(Duration::from_secs(8));
     let one = member(&link);
     one.execute(BI).await.unwrap();
     // The change is made, and its answer lost with the connection: another connection finds it made.
-    line.cut.store(true, SeqCst);
+    line.cut_after("'cpu_core_limit'='5'");
     one.execute("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='5')")
         .await
         .unwrap();
-    assert!(!line.cut.load(SeqCst), "nothing was cut");
+    assert!(line.cut.lock().unwrap().is_none(), "nothing was cut");
     assert_eq!(link.status().connections, 2);
     assert_eq!(value(&one, "bi", "cpu_core_limit").await, "5");
     // The row is locked by somebody else: the server says in time that it gives up, and nothing has happened.
@@ -657,7 +699,7 @@ async fn an_answer_that_is_lost_is_looked_up_and_where_it_cannot_be_the_error_sa
     assert_eq!(sqlstate(&done.unwrap_err()), "58030");
     drop(locker);
     // The answer is lost, and the database with it: nobody knows, until it is back and the catalog is what is there.
-    line.cut.store(true, SeqCst);
+    line.cut_after("'cpu_core_limit'='7'");
     line.dead.store(true, SeqCst);
     let error = two
         .execute("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='7')")

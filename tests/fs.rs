@@ -416,6 +416,60 @@ fn a_write_goes_on_to_its_end_though_its_task_is_aborted() {
     });
 }
 
+#[test]
+fn groups_share_the_threads_by_weight_whatever_the_size_of_their_reads() {
+    let _watched = watched("shares");
+    let runtime = multi_thread(2);
+    let sql = "CREATE RESOURCE GROUP g WITH ('io_weight'='2');
+        CREATE RESOURCE GROUP other WITH ('io_weight'='1')";
+    let builder = Governor::builder().workers(2).init_sql(sql);
+    let governor = runtime.build(builder.max_blocking_threads(1));
+    let room = Room::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    // Many small ones, so that some wait at any time, beside a few large ones.
+    for (group, readers, length) in [("g", 200, MIB / 4), ("other", 8, 8 * MIB)] {
+        let path = room.path().join(group);
+        std::fs::write(&path, pattern(length)).unwrap();
+        for _ in 0..readers {
+            let (stop, path) = (stop.clone(), path.clone());
+            let reader = async move {
+                while !stop.load(Ordering::SeqCst) {
+                    assert_eq!(fs::read(&path).await.unwrap().len(), length);
+                }
+            };
+            drop(governor.spawn_in(group, reader).unwrap());
+        }
+    }
+    let used = |group: &str| {
+        let used = governor
+            .classify(&named(group))
+            .unwrap()
+            .stats()
+            .io_blocking;
+        Duration::from(used)
+    };
+    let (mut before, mut after) = ([Duration::ZERO; 2], [Duration::ZERO; 2]);
+    runtime.block_on(async {
+        let both = || [used("g"), used("other")];
+        let since = |before: [Duration; 2]| both()[0] + both()[1] - before[0] - before[1];
+        eventually("both are at work", || {
+            both().iter().all(|it| it.as_millis() > 50)
+        })
+        .await;
+        before = both();
+        eventually("half a second of the thread is gone", || {
+            since(before) > Duration::from_millis(500)
+        })
+        .await;
+        after = both();
+        stop.store(true, Ordering::SeqCst);
+        governor.shutdown(Duration::from_secs(20)).await;
+    });
+    let ratio = (after[0] - before[0]).as_secs_f64() / (after[1] - before[1]).as_secs_f64();
+    // By the number of bytes asked for it would be less than one, by that of calls more than six.
+    assert!((1.3..3.0).contains(&ratio), "{ratio}");
+}
+
 /// The rate of a limited group: 20 ms of it pass at once, and in operations of 20 ms.
 const RATE: u64 = 1_000_000;
 

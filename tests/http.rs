@@ -7,6 +7,8 @@
 mod axum_router;
 #[path = "http/grpc.rs"]
 mod grpc;
+#[path = "http/load.rs"]
+mod load;
 #[path = "http/readiness.rs"]
 mod readiness;
 #[path = "http/scene.rs"]

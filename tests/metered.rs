@@ -10,6 +10,8 @@ mod live;
 mod resources;
 #[path = "metered/streams.rs"]
 mod streams;
+#[path = "metered/stress.rs"]
+mod stress;
 mod support;
 
 use quotient::io::Metered;

@@ -3,6 +3,9 @@
 #![cfg(feature = "pgwire")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+#[path = "../examples/admin.rs"]
+#[allow(dead_code, reason = "it is a program too")]
+mod admin;
 #[path = "../examples/top/app.rs"]
 #[allow(dead_code, reason = "the example runs the rest")]
 mod app;
@@ -292,4 +295,37 @@ async fn both_pages_come_over_the_port_and_a_query_is_killed_through_it() {
     server.shutdown().await;
     let error = once(&options("groups", "ops")).await.unwrap_err();
     assert!(!error.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_service_shows_its_tenants_at_work() {
+    let (governor, server) = admin::service(0).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let connection = format!("host=127.0.0.1 port={port} user=guest password=secret");
+    let arguments = [
+        "--once",
+        "--page",
+        "queries",
+        "--filter",
+        "running",
+        &connection,
+    ];
+    let options = Options::read(arguments.map(str::to_owned).into_iter()).unwrap();
+    let begun = std::time::Instant::now();
+    loop {
+        let shown = once(&options).await.unwrap();
+        let rows = |group: &str| {
+            shown
+                .lines()
+                .filter(|line| line.split_whitespace().nth(1) == Some(group))
+                .count()
+        };
+        if rows("bi") == 3 && rows("etl") == 2 {
+            break;
+        }
+        assert!(begun.elapsed().as_secs() < 60, "{shown}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    server.shutdown().await;
+    governor.shutdown(std::time::Duration::ZERO).await;
 }

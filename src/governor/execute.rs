@@ -44,7 +44,7 @@ impl Governor {
         let mut outputs = Vec::with_capacity(statements.len());
         let aside = self.inner.catalog.shared_store().is_some();
         for (done, statement) in statements.into_iter().enumerate() {
-            let output = if aside && is_change(&statement) {
+            let output = if aside && waits_for_writer(&statement) {
                 self.apply_aside(statement).await
             } else {
                 self.apply(&statement)
@@ -153,6 +153,11 @@ impl Governor {
     pub fn catalog_damage(&self) -> &[sql::SqlError] {
         self.inner.catalog.damaged()
     }
+}
+
+/// Whether a statement waits for whoever is changing the catalog.
+fn waits_for_writer(statement: &Statement) -> bool {
+    is_change(statement) || matches!(statement, Statement::ExplainChange(_))
 }
 
 /// What made this version of the catalog: a statement, or where it was read from.

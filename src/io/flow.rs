@@ -59,9 +59,14 @@ impl Station {
 
     fn note(&self, resource: &IoResource) {
         let mut resources = self.resources.lock();
-        if !resources.contains(resource) {
-            resources.push(resource.clone());
+        if resources.contains(resource) {
+            return;
         }
+        // One per connection must not add up.
+        let gone: Vec<_> = resources.extract_if(.., |it| it.is_forgotten()).collect();
+        resources.push(resource.clone());
+        drop(resources);
+        drop(gone);
     }
 }
 

@@ -176,7 +176,7 @@ table! {
     CATALOG_VERSION = "quotient_catalog_version", Gauge, Count, [],
         "Version of the catalog in force.";
     CATALOG_APPLY_ERRORS = "quotient_catalog_apply_errors_total", Counter, Count, [],
-        "Statements that were refused when they were applied to the catalog.";
+        "Statements and kept catalogs that were refused when they were to be applied.";
 }
 
 #[cfg(test)]

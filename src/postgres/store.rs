@@ -19,7 +19,8 @@ use tokio::time::Instant;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
-/// A catalog in a table of PostgreSQL, shared by the processes of a fleet. Clones are the same link.
+/// A catalog in a table of PostgreSQL, shared by the processes of a fleet. Clones are the same link, which is for one
+/// governor: give it the store, and keep a clone for [`status`](PostgresCatalog::status).
 #[derive(Clone)]
 pub struct PostgresCatalog {
     options: Options,

@@ -6,6 +6,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenEscape;
 
+/// What to write instead.
+pub(crate) const ESCAPES: &str = "\\ takes the next character as it is; a backslash itself is \\\\";
+
 /// Whether the whole text fits the pattern. Case counts.
 ///
 /// # Errors

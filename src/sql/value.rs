@@ -232,7 +232,7 @@ pub enum Memory {
 /// this function to refuse.
 ///
 /// # Errors
-/// As [`share`] and [`bytes`].
+/// As [`share`] and [`bytes()`].
 pub fn memory(text: &str) -> Read<Memory> {
     let (number, unit) = number_and_unit(text)?;
     match unit {

@@ -2,14 +2,17 @@
 //!
 //! Mechanism; the making on workers, the taking on whichever task polls the connection. A body that is ready to its
 //! end when its handler returns, as most are, comes along with the head and costs no task. Another one gets a task of
-//! the same query, which hands over one frame at a time: whatever computes a row of an answer is in its group's
-//! share, can be killed, and ends when the client has gone.
+//! the same query: whatever computes a row of an answer is in its group's share, can be killed, and ends when the client
+//! has gone. It runs ahead of the connection by [`WINDOW`] at most: with less, each frame would wait for a turn of the
+//! connection, and streams would have turns instead of shares.
 
 use super::answer::Answer;
 use super::future::origin;
 use crate::exec::abort_on_drop::AbortOnDropHandle;
 use crate::exec::join::JoinError;
+use crate::exec::stats::Direction;
 use crate::exec::task;
+use crate::io::Metered;
 use bytes::Buf;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
@@ -18,11 +21,18 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{Location, resume_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// Frames that come along with the head: the data of a whole answer, and its trailers.
 const AHEAD: usize = 2;
+
+/// Bytes that are made before the connection has taken them; one frame more may be ready.
+const WINDOW: usize = 64 << 10;
+
+/// What a frame counts for at least, so that small ones are bounded too.
+const LEAST: usize = 1 << 10;
 
 type Item<D> = Result<Frame<D>, BodyError>;
 
@@ -77,17 +87,24 @@ struct Made<D> {
 }
 
 struct Rest<D> {
-    frames: mpsc::Receiver<Item<D>>,
+    frames: mpsc::UnboundedReceiver<Item<D>>,
+    room: Arc<Semaphore>,
     maker: AbortOnDropHandle<()>,
     is_grpc: bool,
 }
 
+/// How a body is made.
+#[derive(Clone, Copy)]
+pub(super) struct Making {
+    /// The line that made the layer.
+    pub(super) place: &'static Location<'static>,
+    pub(super) is_grpc: bool,
+    /// Whether its bytes are IO of the query.
+    pub(super) is_metered: bool,
+}
+
 /// Takes what is ready of a body and leaves the rest to a task. Called in a task of the query.
-pub(super) async fn begin<B>(
-    body: B,
-    place: &'static Location<'static>,
-    is_grpc: bool,
-) -> ResponseBody<B>
+pub(super) async fn begin<B>(body: B, making: Making) -> ResponseBody<B>
 where
     B: Body + Send + 'static,
     B::Data: Send,
@@ -96,67 +113,105 @@ where
     let hint = body.size_hint();
     // To be moved between two polls it has to be pinned elsewhere; most bodies are a box themselves and as small.
     let mut body = Box::pin(body);
+    let mut meter = making.is_metered.then(|| Metered::new(()));
     let mut ahead = [None, None];
     let mut is_over = body.is_end_stream();
     for place in &mut ahead {
         if is_over {
             break;
         }
-        match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
+        match poll_fn(|cx| Poll::Ready(next(body.as_mut(), cx))).await {
             Poll::Pending => break,
             Poll::Ready(None) => is_over = true,
-            Poll::Ready(Some(frame)) => {
-                is_over = frame.is_err() || body.is_end_stream();
-                *place = Some(frame.map_err(|error| BodyError::Inner(error.into())));
+            Poll::Ready(Some(item)) => {
+                let item = passed(&mut meter, item).await;
+                is_over = item.is_err() || body.is_end_stream();
+                *place = Some(item);
             }
         }
     }
     let rest = if is_over {
         None
     } else {
-        stream(body, place, is_grpc)
+        stream(body, meter, making)
     };
     ResponseBody {
         kind: Kind::Made(Made { ahead, rest, hint }),
     }
 }
 
-fn stream<B>(
-    body: Pin<Box<B>>,
-    place: &'static Location<'static>,
-    is_grpc: bool,
-) -> Option<Rest<B::Data>>
+fn stream<B>(body: Pin<Box<B>>, meter: Option<Metered<()>>, making: Making) -> Option<Rest<B::Data>>
 where
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let (hand, frames) = mpsc::channel(1);
+    let (hand, frames) = mpsc::unbounded_channel();
+    let room = Arc::new(Semaphore::new(WINDOW));
     // It is called in a task, so that there is one to be beside.
-    let maker = task::spawn_beside(origin(place), make(body, hand)).ok()?;
+    let work = make(body, meter, hand, room.clone());
+    let maker = task::spawn_beside(origin(making.place), work).ok()?;
     Some(Rest {
         frames,
+        room,
         maker: AbortOnDropHandle::new(maker),
-        is_grpc,
+        is_grpc: making.is_grpc,
     })
 }
 
-async fn make<B>(mut body: Pin<Box<B>>, hand: mpsc::Sender<Item<B::Data>>)
-where
+async fn make<B>(
+    mut body: Pin<Box<B>>,
+    mut meter: Option<Metered<()>>,
+    hand: mpsc::UnboundedSender<Item<B::Data>>,
+    room: Arc<Semaphore>,
+) where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     while !body.is_end_stream() {
-        // Not made before there is room for it.
-        let Ok(room) = hand.reserve().await else {
+        let Some(item) = poll_fn(|cx| next(body.as_mut(), cx)).await else {
             return;
         };
-        match poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-            Some(Ok(frame)) => room.send(Ok(frame)),
-            Some(Err(error)) => return room.send(Err(BodyError::Inner(error.into()))),
-            None => return,
+        let item = passed(&mut meter, item).await;
+        let is_last = item.is_err();
+        // It is never closed.
+        if let Ok(taken) = room.acquire_many(counts_for(&item)).await {
+            taken.forget();
+        }
+        if hand.send(item).is_err() || is_last {
+            return;
         }
     }
+}
+
+fn next<B>(body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<Option<Item<B::Data>>>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let polled = body.poll_frame(cx);
+    polled.map_err(|error| BodyError::Inner(error.into()))
+}
+
+/// The item, once its bytes may pass.
+async fn passed<D: Buf>(meter: &mut Option<Metered<()>>, item: Item<D>) -> Item<D> {
+    let mut left = bytes(&item) as u64;
+    while let (Some(meter), 1..) = (meter.as_mut(), left) {
+        let passed = poll_fn(|cx| meter.poll_pass(Direction::Write, left, cx)).await;
+        left = left.saturating_sub(passed.map_err(|error| BodyError::Inner(error.into()))?);
+    }
+    item
+}
+
+fn bytes<D: Buf>(item: &Item<D>) -> usize {
+    match item {
+        Ok(frame) => frame.data_ref().map_or(0, Buf::remaining),
+        Err(_) => 0,
+    }
+}
+
+fn counts_for<D: Buf>(item: &Item<D>) -> u32 {
+    bytes(item).clamp(LEAST, WINDOW) as u32
 }
 
 impl<B: Body> ResponseBody<B> {
@@ -183,7 +238,7 @@ impl<D: Buf> Made<D> {
             },
         };
         match &item {
-            Some(Ok(frame)) => self.taken(frame.data_ref().map_or(0, Buf::remaining)),
+            Some(item @ Ok(_)) => self.taken(bytes(item)),
             Some(Err(_)) | None => self.rest = None,
         }
         Poll::Ready(item)
@@ -204,9 +259,10 @@ impl<D: Buf> Made<D> {
     }
 }
 
-impl<D> Rest<D> {
+impl<D: Buf> Rest<D> {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<D>>> {
         if let Some(item) = ready!(self.frames.poll_recv(cx)) {
+            self.room.add_permits(counts_for(&item) as usize);
             return Poll::Ready(Some(item));
         }
         let error = match ready!(Pin::new(&mut self.maker).poll(cx)) {
@@ -239,9 +295,7 @@ where
         match self.project().kind.project() {
             Of::Made(made) => made.poll_frame(cx),
             Of::Plain(body) => match body.as_pin_mut() {
-                Some(body) => body
-                    .poll_frame(cx)
-                    .map_err(|error| BodyError::Inner(error.into())),
+                Some(body) => next(body, cx),
                 None => Poll::Ready(None),
             },
         }

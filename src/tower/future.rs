@@ -3,7 +3,7 @@
 //! Mechanism; whichever task polls it. The handler is not polled here but by a worker: see `course`.
 
 use super::answer::{Answer, is_grpc};
-use super::body::begin;
+use super::body::{Making, begin};
 use super::course::{Course, Turn};
 use super::layer::Shared;
 use super::{OnReject, ResponseBody};
@@ -82,13 +82,17 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let (place, is_grpc) = (this.shared.place, this.is_grpc);
+        let making = Making {
+            place: this.shared.place,
+            is_grpc: this.is_grpc,
+            is_metered: this.shared.meters_bodies,
+        };
         let course = this.course.poll(cx, |query, turn, request| {
-            query.spawn_as(origin(place), respond(turn, request, place, is_grpc))
+            query.spawn_as(origin(making.place), respond(turn, request, making))
         });
         Poll::Ready(match ready!(course) {
             Ok(Ok(given)) => given,
-            Ok(Err(error)) => Ok(ended(error, is_grpc)),
+            Ok(Err(error)) => Ok(ended(error, making.is_grpc)),
             Err((refusal, request)) => {
                 let (parts, _) = request.into_parts();
                 Ok(this.shared.on_reject.reject(&refusal, &parts))
@@ -102,12 +106,7 @@ pub(super) fn origin(place: &'static Location<'static>) -> Origin {
 }
 
 /// The task: the handler, and the beginning of its body.
-async fn respond<S, A, B>(
-    turn: Turn<S>,
-    request: Request<A>,
-    place: &'static Location<'static>,
-    is_grpc: bool,
-) -> Given<S, A, B>
+async fn respond<S, A, B>(turn: Turn<S>, request: Request<A>, making: Making) -> Given<S, A, B>
 where
     S: Service<Request<A>, Response = Response<B>>,
     B: Body + Send + 'static,
@@ -115,7 +114,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let (head, body) = turn.call(request).await?.into_parts();
-    let body = begin(body, place, is_grpc).await;
+    let body = begin(body, making).await;
     Ok(Response::from_parts(head, body))
 }
 

@@ -50,6 +50,7 @@ pub(super) struct Shared<F, H> {
     pub(super) governor: Governor,
     pub(super) attributes: Arc<F>,
     pub(super) on_reject: H,
+    pub(super) meters_bodies: bool,
     /// The line that made the layer: long polls are put down with it.
     pub(super) place: &'static Location<'static>,
 }
@@ -70,11 +71,14 @@ where
                 governor: governor.clone(),
                 attributes: Arc::new(attributes),
                 on_reject: Answers,
+                meters_bodies: false,
                 place: Location::caller(),
             }),
         }
     }
+}
 
+impl<F, H> ResourceGroupLayer<F, H> {
     /// Answers refusals by `hook`, for instance with a body that explains: a closure of the
     /// [`AdmissionError`](crate::AdmissionError) and the request's head, which gives a response as the inner service
     /// does. It is called in place of the answers of the table in [`tower`](crate::tower), for gRPC too.
@@ -102,13 +106,51 @@ where
     /// assert_eq!(axum::body::to_bytes(response.into_body(), 64).await?, "Some(\"closed\") is busy");
     /// # drop(taken); Ok(()) }
     /// ```
-    pub fn on_reject<H>(self, hook: H) -> ResourceGroupLayer<F, H> {
+    pub fn on_reject<T>(self, hook: T) -> ResourceGroupLayer<F, T> {
+        let Shared {
+            ref governor,
+            ref attributes,
+            meters_bodies,
+            place,
+            ..
+        } = *self.shared;
         ResourceGroupLayer {
             shared: Arc::new(Shared {
-                governor: self.shared.governor.clone(),
-                attributes: self.shared.attributes.clone(),
+                governor: governor.clone(),
+                attributes: attributes.clone(),
                 on_reject: hook,
-                place: self.shared.place,
+                meters_bodies,
+                place,
+            }),
+        }
+    }
+
+    /// Makes the bytes of response bodies IO of their queries, as if they were written to a
+    /// [`Metered`](crate::io::Metered) stream: they count for `io_written_bytes`, and within the group's
+    /// `max_io_bytes_per_second`, at which bodies then wait. Without it they are nobody's.
+    ///
+    /// # Metrics
+    ///
+    /// `quotient_group_io_bytes_total`, `quotient_group_io_throttled_seconds_total`.
+    #[must_use]
+    pub fn meter_bodies(self) -> ResourceGroupLayer<F, H>
+    where
+        H: Clone,
+    {
+        let Shared {
+            ref governor,
+            ref attributes,
+            ref on_reject,
+            place,
+            ..
+        } = *self.shared;
+        ResourceGroupLayer {
+            shared: Arc::new(Shared {
+                governor: governor.clone(),
+                attributes: attributes.clone(),
+                on_reject: on_reject.clone(),
+                meters_bodies: true,
+                place,
             }),
         }
     }

@@ -158,6 +158,34 @@ fn the_views_and_their_columns_are_listed() {
     held("docs/sql.md", &page, &as_it_is);
 }
 
+/// Each word that may begin a statement, or follow SHOW or EXPLAIN, is in the grammar.
+#[test]
+fn the_grammar_has_every_statement_that_is_read() {
+    let page = read("docs/sql.md");
+    let (_, grammar) = page.split_once("statement   = ").unwrap();
+    let (grammar, _) = grammar.split_once("\nclassifiers = ").unwrap();
+    for first in ["", "SHOW", "EXPLAIN"] {
+        let refusal = quotient::sql::parse(&format!("{first} nonsense")).unwrap_err();
+        let message = refusal.message();
+        let (_, words) = message.split_once(", expected ").unwrap();
+        for word in words.replace(" or ", ", ").split(", ") {
+            let said = grammar.split('|').any(|alternative| {
+                let mut words = alternative.split_whitespace();
+                match first {
+                    "" => words.next() == Some(word),
+                    "SHOW" => {
+                        let plain = |word: &str| word.trim_matches(['[', ']']).to_owned();
+                        words.next() == Some("SHOW")
+                            && words.map(plain).take(2).any(|it| it == word)
+                    }
+                    _ => grammar.contains(first) && words.any(|it| it == word),
+                }
+            });
+            assert!(said, "{first} {word} is not in the grammar");
+        }
+    }
+}
+
 /// The words for kinds of refusals, as the two functions `code` list them.
 fn codes() -> Vec<String> {
     let of = |path: &str, function: &str| {

@@ -1,11 +1,12 @@
 //! Seeks, lengths, clones, and what is known of a file.
 
-use super::side::fs::{File, OpenOptions};
+use super::side::fs::{File, FileTimes, OpenOptions};
 use crate::saying::{Transcript, begin_to_read, line};
 use std::io::{Read, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWriteExt};
 
 async fn for_both(room: &std::path::Path) -> (File, PathBuf) {
@@ -142,11 +143,10 @@ pub async fn options_say_how_a_file_is_opened(room: PathBuf) -> Transcript {
     let new = || File::create_new(&path);
     said.push(line("new", new().await.map(drop)));
     said.push(line("again", new().await.map(drop)));
-    let refused = OpenOptions::new()
-        .append(true)
-        .truncate(true)
-        .open(&path)
-        .await;
+    let mut both = OpenOptions::new();
+    both.append(true);
+    both.truncate(true);
+    let refused = both.open(&path).await;
     said.push(line("append and truncate", refused.map(drop)));
     let with_mode = room.join("mode");
     let mut options = OpenOptions::new();
@@ -183,6 +183,14 @@ pub async fn permissions_and_metadata(room: PathBuf) -> Transcript {
     permissions.set_mode(0o600);
     said.push(line("set", file.set_permissions(permissions).await));
     said.push(format!("{:o}", std::fs::metadata(&path).unwrap().mode()));
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    let times = FileTimes::new().set_accessed(at(7)).set_modified(at(8));
+    said.push(line("times", file.set_times(times).await));
+    let known = std::fs::metadata(&path).unwrap();
+    said.push(format!("{} {}", known.atime(), known.mtime()));
+    said.push(line("modified", file.set_modified(at(9)).await));
+    let known = std::fs::metadata(&path).unwrap();
+    said.push(format!("{} {}", known.atime(), known.mtime()));
     said.push(line("sync", file.sync_all().await));
     said.push(line("sync", file.sync_data().await));
     said

@@ -81,6 +81,13 @@ pub(crate) fn script(dice: &mut Dice) -> String {
 }
 
 fn statement(dice: &mut Dice) -> String {
+    if dice.once_in(8) {
+        let text = statement(dice);
+        return format!("EXPLAIN {text}");
+    }
+    if dice.once_in(16) {
+        return format!("EXPLAIN CLASSIFY {}", classifier(dice));
+    }
     let name = dice.of(&NAMES);
     match dice.below(14) {
         0..=3 => {

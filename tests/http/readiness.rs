@@ -323,6 +323,54 @@ async fn a_query_that_is_killed_in_the_middle_of_its_body_ends_it_with_the_reaso
     assert!(body.frame().await.is_none());
 }
 
+#[tokio::test(start_paused = true)]
+async fn bodies_count_as_io_of_their_group_and_keep_to_its_rate_where_that_is_wanted() {
+    let (governor, _watch) = governor(
+        "CREATE RESOURCE GROUP slow TO (user='slow') WITH ('max_io_bytes_per_second'='1MB');
+         CREATE RESOURCE GROUP free TO (user='free') WITH ('cpu_core_limit'='1')",
+    );
+    // Half in one frame, half in a stream.
+    let halves = |_: Request<Empty<Bytes>>| async {
+        let frame = || http_body::Frame::data(Bytes::from(vec![0; 1_000_000]));
+        let frames = futures::stream::unfold(0, move |n| async move {
+            tokio::task::yield_now().await;
+            (n < 2).then(|| (Ok::<_, Infallible>(frame()), n + 1))
+        });
+        Ok::<_, Infallible>(Response::new(http_body_util::StreamBody::new(Box::pin(
+            frames,
+        ))))
+    };
+    let written = |user: &str| {
+        let group = governor.classify(&Attributes::new().user(user)).unwrap();
+        group.usage().io_written_bytes
+    };
+    for (is_metered, user, least, most) in [
+        (false, "slow", 0, 0),
+        (true, "free", 0, 0),
+        (true, "slow", 1_900, 2_100),
+    ] {
+        let layer = layer(&governor);
+        let layer = if is_metered {
+            layer.meter_bodies()
+        } else {
+            layer
+        };
+        let before = written(user);
+        let began = tokio::time::Instant::now();
+        let response = layer
+            .layer(service_fn(halves))
+            .oneshot(ask(user))
+            .await
+            .unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body.len(), 2_000_000);
+        let took = began.elapsed().as_millis();
+        assert!((least..=most).contains(&took), "{user}: {took} ms");
+        let expected = if is_metered { 2_000_000 } else { 0 };
+        assert_eq!(written(user) - before, expected, "{user}");
+    }
+}
+
 async fn kill_all(governor: &quotient::Governor, why: &str) -> bool {
     let running = governor.execute("SHOW RUNNING QUERIES").await.unwrap();
     let ids = running[0]

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
@@ -155,9 +156,7 @@ async fn neither_a_lack_of_descriptors_nor_a_broken_connection_ends_the_loop() {
     // Nonsense, and one that breaks off in the middle of its head.
     for bytes in [&b"\x16\x03\x01 this is not HTTP\r\n\r\n"[..], b"GET / HT"] {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut stream, bytes)
-            .await
-            .unwrap();
+        stream.write_all(bytes).await.unwrap();
     }
     assert_eq!(get(address, "bi", "/").await.text(), "default_wg false");
 }
@@ -202,6 +201,58 @@ fn a_governor_with_threads_of_its_own_serves_too() {
         }
         server.abort();
     });
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_socket_of_the_file_system_is_served_as_well() {
+    let (governor, _watch) = governor(EDGE);
+    let path = std::env::temp_dir().join(format!("quotient-http-{}", std::process::id()));
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let app = Router::new()
+        .route("/", route(|| async { here() }))
+        .layer(layer(&governor));
+    tokio::spawn(serve(&governor, listener, app).into_future());
+    let io = hyper_util::rt::TokioIo::new(tokio::net::UnixStream::connect(&path).await.unwrap());
+    let (mut client, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+    tokio::spawn(connection);
+    assert_eq!(client.ask(request("bi", "/")).await.text(), "bi true");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_spawns_for_an_upgraded_connection_is_its_query_until_that_ends() {
+    let (governor, _watch) = governor(EDGE);
+    let upgrade = |mut request: axum::extract::Request| async move {
+        let upgraded = hyper::upgrade::on(&mut request);
+        quotient::spawn(async move {
+            let mut io = hyper_util::rt::TokioIo::new(upgraded.await.unwrap());
+            io.write_all(format!("{};", here()).as_bytes())
+                .await
+                .unwrap();
+            let mut rest = Vec::new();
+            io.read_to_end(&mut rest).await.unwrap();
+        });
+        let headers = [("upgrade", "words"), ("connection", "upgrade")];
+        (http::StatusCode::SWITCHING_PROTOCOLS, headers)
+    };
+    let app = Router::new()
+        .route("/", route(upgrade))
+        .layer(layer(&governor));
+    let (listener, address) = listen().await;
+    tokio::spawn(serve(&governor, listener, app).group("edge").into_future());
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let ask =
+        "GET / HTTP/1.1\r\nhost: x\r\nx-user: bi\r\nconnection: upgrade\r\nupgrade: words\r\n\r\n";
+    client.write_all(ask.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"bi true;") {
+        answer.push(client.read_u8().await.unwrap());
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 101"));
+    crate::scene::until_running(&governor, 1).await;
+    drop(client);
+    crate::scene::until_running(&governor, 0).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use crate::Service;
 use crate::roles::{code, column, connect};
 use quotient::server::{Config, User};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio_postgres::error::{ErrorPosition, SqlState};
 use tokio_postgres::types::Type;
@@ -422,4 +423,83 @@ async fn several_results_of_one_message_come_one_after_the_other() {
             "done 0"
         ]
     );
+}
+
+/// Keeps a catalog, and takes as long over it as it is told to.
+#[derive(Clone, Debug, Default)]
+struct SlowStore {
+    held: std::sync::Arc<parking_lot::Mutex<Option<String>>>,
+    saving: std::sync::Arc<AtomicUsize>,
+    slow: std::sync::Arc<AtomicBool>,
+}
+
+impl quotient::CatalogStore for SlowStore {
+    fn load(&self) -> Result<Option<String>, quotient::catalog::store::StoreError> {
+        Ok(self.held.lock().clone())
+    }
+
+    fn save(
+        &self,
+        text: &str,
+        _: Option<&str>,
+    ) -> Result<(), quotient::catalog::store::StoreError> {
+        self.saving.fetch_add(1, SeqCst);
+        while self.slow.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        *self.held.lock() = Some(text.to_owned());
+        Ok(())
+    }
+
+    fn place(&self) -> String {
+        "a slow place".to_owned()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_waits_for_its_store_can_be_interrupted_and_holds_up_nobody() {
+    let store = SlowStore::default();
+    let governor = quotient::Governor::builder()
+        .host(quotient::Host::Owned)
+        .workers(1)
+        .catalog_store(store.clone())
+        .build()
+        .unwrap();
+    let server = quotient::server::serve(&governor, Config::default()).unwrap();
+    let service = Service { governor, server };
+    let client = connect(&service, "ops", "").await.unwrap();
+    let other = connect(&service, "ops", "").await.unwrap();
+    let saved = store.saving.load(SeqCst);
+    store.slow.store(true, SeqCst);
+    let token = client.cancel_token();
+    let create = client.simple_query("CREATE RESOURCE GROUP a WITH ('cpu_weight'='1')");
+    let beside = async {
+        while store.saving.load(SeqCst) == saved {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(
+            column(&other, "SELECT name FROM groups").await,
+            ["default_wg"]
+        );
+        loop {
+            token.cancel_query(NoTls).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = create => ended,
+        () = beside => unreachable!(),
+    };
+    let error = ended.unwrap_err();
+    assert_eq!(code(&error), &SqlState::QUERY_CANCELED);
+    assert!(error.as_db_error().unwrap().detail().is_some());
+    store.slow.store(false, SeqCst);
+    // It was begun, and is made.
+    while column(&client, "SELECT name FROM groups").await != ["a", "default_wg"] {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }

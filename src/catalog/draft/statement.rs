@@ -55,6 +55,8 @@ impl Draft {
                 let span = change.value_span(Key::Type).unwrap_or_default();
                 return Err(builtin(&spec.name, "its type is normal", span));
             }
+            // Said again it would be an ALTER, which takes no type.
+            spec.properties.remove(&Key::Type);
         }
         let replaced = old.as_ref().map(|old| old.id);
         self.check_distinct(&spec.name, &spec.classifiers, &s.classifiers, replaced)?;

@@ -20,7 +20,7 @@ pub use threads::Source;
 pub(super) use threads::thread_is_lost;
 
 use super::account::Account;
-use super::context::Scope;
+use super::context::{self, Scope};
 use super::join::{Cause, JoinHandle};
 use super::task::{Cell, Kind, Lease, Origin, Outcome};
 use crate::mem;
@@ -81,4 +81,16 @@ where
     let number = |number| cell.placed(Place::unpack(number));
     account.core().pool().submit(account, job, number);
     JoinHandle::new(cell)
+}
+
+/// Whether the closure that runs on this thread, which could stop here and go on as another one, had better: somebody
+/// waits for a thread, or it is to end.
+pub fn must_give_way() -> bool {
+    context::task(|scope| {
+        scope.is_some_and(|scope| {
+            let account = scope.task.account();
+            let core = account.core();
+            account.killed().is_some() || core.cancelled().is_some() || core.pool().anyone_waits()
+        })
+    })
 }

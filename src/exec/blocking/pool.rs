@@ -288,6 +288,12 @@ impl Pool {
         }
     }
 
+    /// Whether a thread that becomes free finds something to do.
+    pub(super) fn anyone_waits(&self) -> bool {
+        let state = self.lock();
+        state.policy.queued() > 0 || !state.doomed.is_empty()
+    }
+
     pub(super) fn is_quiet(&self) -> bool {
         self.lock().policy.running() <= self.lost.load(SeqCst)
     }

@@ -4,8 +4,8 @@
 //! task's query would: its CPU time, its memory and its bytes are the query's and the group's. Outside of a task it is
 //! `default_wg` of the governor that is entered or installed.
 //!
-//! What moves bytes moves them in slices of at most 1 MiB, each of them one closure: a large read is many turns in the
-//! pool, and whoever else waits there has his between two of them. [`File`] reads ahead no more than it was asked for.
+//! What moves bytes moves them in slices of at most 1 MiB: a large read is many turns in the pool, and whoever else waits
+//! there has his between two of them. [`File`] reads ahead no more than it was asked for.
 //!
 //! # Kills
 //!
@@ -51,6 +51,7 @@ mod copy;
 mod dir;
 mod dir_builder;
 mod file;
+mod file_times;
 mod open_options;
 mod path;
 mod read;
@@ -62,6 +63,7 @@ pub use copy::copy;
 pub use dir::{DirEntry, ReadDir, read_dir};
 pub use dir_builder::DirBuilder;
 pub use file::File;
+pub use file_times::FileTimes;
 pub use open_options::OpenOptions;
 #[cfg(unix)]
 pub use path::symlink;

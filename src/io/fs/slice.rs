@@ -1,8 +1,9 @@
-//! Work on the blocking pool in slices, each of which is one closure of whoever asked.
+//! Work on the blocking pool in slices, between which others have their turn.
 //!
 //! Mechanism; slices run on the pool's threads. Invariants:
-//! 1. A slice moves at most [`SLICE`] bytes. Between two, the work stands in the pool's queue again, behind what its
-//!    group has there, and the pool chooses anew whose turn it is.
+//! 1. A slice moves at most [`SLICE`] bytes. After it, if anyone waits for a thread, the work stands in the pool's queue
+//!    again, behind what its group has there, and the pool chooses anew whose turn it is. If nobody does, the next slice
+//!    follows in the same closure.
 //! 2. The next slice is queued by the one before: the task that waits is woken once, at the end. Only in a group with
 //!    `max_io_bytes_per_second` it is woken for each slice, since it, and no thread of the pool, waits for that.
 
@@ -16,8 +17,11 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use tokio::sync::oneshot;
 
-/// The most bytes that one closure moves.
+/// The most bytes that are moved without a look at who waits.
 pub(super) const SLICE: usize = 1 << 20;
+
+/// The most slices of a closure for whose thread nobody waits: some milliseconds, after which its CPU time is charged.
+const TOGETHER: usize = 16;
 
 /// Something that is done in slices.
 pub(super) trait Work: Send + 'static {
@@ -124,29 +128,45 @@ pub(super) async fn run<W: Work>(work: W) -> io::Result<W::Output> {
 /// All slices of `work`, with nobody waiting for it, and so without waits for limits.
 pub(super) fn run_unattended<W: Work>(whose: Surroundings, mut work: W) {
     drop(submit_as(whose, move || {
-        if work.slice(SLICE).end.is_none() {
-            run_unattended(surroundings(), work);
+        for _ in 0..TOGETHER {
+            if work.slice(SLICE).end.is_some() {
+                return;
+            }
+            if blocking::must_give_way() {
+                break;
+            }
         }
+        run_unattended(surroundings(), work);
     }));
 }
 
-fn turn<W: Work>(mut work: W, sender: oneshot::Sender<Progress<W>>, pass: Pass) {
-    let slice = work.slice(pass.most());
-    pass.pay(slice.bytes);
-    if let Some(end) = slice.end {
-        // If nobody listens, nobody wants it.
-        let _ = sender.send(Progress::Ended(end));
-    } else if sender.is_closed() && !W::UNATTENDED {
-        // Nor this.
-    } else if toll::is_limited() {
-        let held = Held {
-            work: Some(work),
-            whose: Some(surroundings()),
-        };
-        let _ = sender.send(Progress::Paused(held));
-    } else {
-        drop(submit(move || turn(work, sender, Pass::free(SLICE))));
+/// Slices until somebody waits for the thread.
+fn turn<W: Work>(mut work: W, sender: oneshot::Sender<Progress<W>>, mut pass: Pass) {
+    for _ in 0..TOGETHER {
+        let slice = work.slice(pass.most());
+        pass.pay(slice.bytes);
+        if let Some(end) = slice.end {
+            // If nobody listens, nobody wants it.
+            let _ = sender.send(Progress::Ended(end));
+            return;
+        }
+        if sender.is_closed() && !W::UNATTENDED {
+            return;
+        }
+        if toll::is_limited() {
+            let held = Held {
+                work: Some(work),
+                whose: Some(surroundings()),
+            };
+            let _ = sender.send(Progress::Paused(held));
+            return;
+        }
+        if blocking::must_give_way() {
+            break;
+        }
+        pass = Pass::free(SLICE);
     }
+    drop(submit(move || turn(work, sender, Pass::free(SLICE))));
 }
 
 /// Writes all the bytes, and counts those that were written; how many that were, and whether it worked.
@@ -169,7 +189,7 @@ pub(super) fn write_all(mut file: &File, mut bytes: &[u8]) -> (u64, io::Result<(
 }
 
 /// Why whoever runs on this thread was killed, if so.
-fn why_killed() -> Option<Cause> {
+pub(super) fn why_killed() -> Option<Cause> {
     task::current()?.account.killed().cloned()
 }
 

@@ -14,6 +14,12 @@ use pin_project::pin_project;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "tower")]
+use {
+    crate::exec::stats::Direction,
+    std::io,
+    std::task::{Context, Poll, ready},
+};
 
 /// An [`AsyncRead`](tokio::io::AsyncRead) or [`AsyncWrite`](tokio::io::AsyncWrite), a socket or a pipe for instance,
 /// whose bytes count for a query and its group.
@@ -22,7 +28,7 @@ use std::sync::Arc;
 /// group. If the group has `max_io_bytes_per_second`, or the stream takes part in an [`IoResource`], an operation
 /// waits before it begins until it is its turn, without holding a worker, and may be shorter than was asked for: a read
 /// fills less of the buffer, a write takes less of the data, as the traits allow. It is at most what comes in at the
-/// rate within 20 ms, and 1 MiB. The wait counts into `io_throttled`. Without limits an operation costs a few
+/// rate within 20 ms, and 1 MiB. The wait counts into `io_throttled`. Without limits an operation costs some
 /// nanoseconds more than that of the inner stream.
 ///
 /// [`tokio::io::split`] works on it. Halves that the inner type has of its own are wrapped one by one:
@@ -98,6 +104,19 @@ impl<T> Metered<T> {
     /// Puts what comes on another account.
     pub(crate) fn move_to(&mut self, account: Arc<Account>) {
         self.meter.move_to(account);
+    }
+
+    /// Passes some of `bytes` that no operation of the stream carries: as many as it is granted, at least one.
+    #[cfg(feature = "tower")]
+    pub(crate) fn poll_pass(
+        &mut self,
+        direction: Direction,
+        bytes: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>> {
+        let granted = ready!(self.meter.poll_turn(direction, bytes, cx))?;
+        self.meter.passed(direction, granted);
+        Poll::Ready(Ok(granted))
     }
 
     /// Lets the stream take part in a shared capacity: it passes only what that grants, too. May be called several

@@ -230,7 +230,12 @@ impl Shares {
         self.turn(now);
         while self.waiting > 0 && self.bucket.as_mut().is_none_or(|b| b.is_open(now)) {
             let claimant = self.claimant(now);
-            let slot = claimant.or_else(|| self.fair.first())?;
+            let slot = match claimant {
+                Some(first) => first,
+                // There is nothing to divide, and nothing to set aside: whoever waits passes.
+                None if self.bucket.is_none() => self.any_waiting()?,
+                None => self.fair.first()?,
+            };
             let lane = &mut self.lanes[slot.0 as usize];
             if let Some((number, want)) = lane.waiting.pop_first() {
                 self.waiting -= 1;
@@ -265,6 +270,14 @@ impl Shares {
             return Some(opens);
         }
         Some(opens.min(self.round.plus(ROUND)))
+    }
+
+    fn any_waiting(&self) -> Option<Slot> {
+        let at = self
+            .lanes
+            .iter()
+            .position(|lane| !lane.waiting.is_empty())?;
+        Some(Slot(at as u32))
     }
 
     /// The lane whose request goes before those of others, if there are such, and such others.

@@ -60,27 +60,29 @@ impl Session<'_> {
     /// Lets the governor run a script, in the session's group if it has one.
     async fn govern(&self, script: &str) -> Result<Vec<Output>, Fault> {
         let governor = &self.shared.governor;
-        let run = match self.group()? {
-            None => {
-                return governor
-                    .execute(script)
-                    .await
-                    .map_err(|error| Fault::of_governor(&error));
-            }
-            Some(group) => {
-                let (inside, script) = (governor.clone(), script.to_owned());
-                governor.spawn_in(&group, async move { inside.execute(&script).await })
-            }
+        let interrupt = &self.guest.entry.interrupt;
+        // A store may take its time over a change, and then makes it whoever waits.
+        let interrupted =
+            || Fault::cancelled().detail("a change that was begun is made all the same");
+        let Some(group) = self.group()? else {
+            return tokio::select! {
+                biased;
+                outputs = governor.execute(script) => outputs.map_err(|error| Fault::of_governor(&error)),
+                () = interrupt.asked() => Err(interrupted()),
+            };
         };
+        let (inside, script) = (governor.clone(), script.to_owned());
+        let run = governor.spawn_in(&group, async move { inside.execute(&script).await });
         let mut task = run.map_err(|error| Fault::of_governor(&error))?;
         tokio::select! {
+            biased;
             outputs = &mut task => match outputs {
                 Ok(outputs) => outputs.map_err(|error| Fault::of_governor(&error)),
                 Err(error) => Err(Fault::error("57014", error.to_string())),
             },
-            () = self.guest.entry.interrupt.asked() => {
+            () = interrupt.asked() => {
                 task.abort();
-                Err(Fault::cancelled())
+                Err(interrupted())
             }
         }
     }

@@ -5,7 +5,7 @@
 use super::{ASSIGNMENT, EXAMPLE, Parsed, Parser, VARIABLE};
 use crate::sql::ast::*;
 use crate::sql::error::{SqlError, SqlErrorKind};
-use crate::sql::like::ends_in_escape;
+use crate::sql::like::{ESCAPES, ends_in_escape};
 use crate::sql::span::Spanned;
 
 impl Parser<'_> {
@@ -183,8 +183,7 @@ impl Parser<'_> {
         }
         let pattern = self.quoted("a pattern in quotes", "for example LIKE 'etl%'")?;
         if ends_in_escape(&pattern) {
-            return Err(SqlError::new(SqlErrorKind::OpenEscape, pattern.span)
-                .with_hint("\\ takes the next character as it is; a backslash itself is \\\\"));
+            return Err(SqlError::new(SqlErrorKind::OpenEscape, pattern.span).with_hint(ESCAPES));
         }
         Ok(Some(pattern))
     }

@@ -4,7 +4,7 @@
 
 use super::names::{Names, Typed, settle};
 use super::value::compare;
-use crate::sql::like::like;
+use crate::sql::like::{ESCAPES, like};
 use crate::sql::select::{Compare, Predicate, Scalar, SelectError};
 use crate::sql::{Span, SqlError, SqlErrorKind, Type, Value};
 use std::cmp::Ordering;
@@ -51,10 +51,9 @@ impl Condition {
             }
             Condition::In(operand, list) => is_among(operand.of(row), list, row),
             Condition::Like(operand, pattern, at) => match (operand.of(row), pattern.of(row)) {
-                (Value::Text(text), Value::Text(pattern)) => Some(
-                    like(pattern, text)
-                        .map_err(|_| SqlError::new(SqlErrorKind::OpenEscape, *at))?,
-                ),
+                (Value::Text(text), Value::Text(pattern)) => {
+                    Some(like(pattern, text).map_err(|_| open_escape(*at))?)
+                }
                 _ => None,
             },
             Condition::IsNull(operand) => Some(matches!(operand.of(row), Value::Null)),
@@ -64,6 +63,10 @@ impl Condition {
             },
         })
     }
+}
+
+fn open_escape(at: Span) -> SqlError {
+    SqlError::new(SqlErrorKind::OpenEscape, at).with_hint(ESCAPES)
 }
 
 /// `neutral` if all parts are; the opposite if one is that; else unknown.

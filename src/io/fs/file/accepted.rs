@@ -84,6 +84,6 @@ pub(super) fn submit(write: Accepted) -> io::Result<JoinHandle<(Done, Buffer)>> 
     let handle = slice::submit(move || write.run());
     match fate.compare_exchange(ASKED, ACCEPTED, SeqCst, SeqCst) {
         Ok(_) => Ok(handle),
-        Err(_) => Err(lost(None)),
+        Err(_) => Err(lost(slice::why_killed())),
     }
 }

@@ -7,9 +7,9 @@ mod accepted;
 mod cursor;
 mod poll;
 
-use super::OpenOptions;
 use super::slice::{SLICE, once};
 use super::toll::Toll;
+use super::{FileTimes, OpenOptions};
 use crate::exec::task::yield_now;
 use cursor::Cursor;
 use std::fmt;
@@ -17,6 +17,7 @@ use std::fs::{File as StdFile, Metadata, Permissions};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::sync::Mutex;
 
 /// An open file, as `tokio::fs::File`.
@@ -194,6 +195,26 @@ impl File {
     pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         let std = self.std.clone();
         once(move || std.set_permissions(permissions)).await
+    }
+
+    /// Changes the timestamps of the file, after what is under way.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::fs::File::set_times`].
+    pub async fn set_times(&self, times: FileTimes) -> io::Result<()> {
+        self.at_rest().await;
+        let std = self.std.clone();
+        once(move || std.set_times(times.std)).await
+    }
+
+    /// Changes the time at which the file was last changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_times`](File::set_times).
+    pub async fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.set_times(FileTimes::new().set_modified(time)).await
     }
 
     /// How many bytes a read or write moves at most. 1 MiB at first, and never more than that, whatever is set here:
