@@ -99,6 +99,7 @@ fn figures(name: &str, row: &GroupRow) -> Map<String, Value> {
         "tasks": usage.tasks_running + usage.tasks_queued + usage.tasks_waiting,
         "polls": usage.polls,
         "long_polls": usage.long_polls,
+        "io_bytes": usage.io.read.saturating_add(usage.io.written),
         "memory": row.memory.used,
         "memory_peak": row.memory.peak,
         "memory_limit": row.memory.limit,

@@ -1,14 +1,16 @@
 //! Through the facade, to the exporter that a service has.
 
-use crate::live::{eventually, governor, multi_thread, watched};
+use crate::live::{current_thread, eventually, governor, multi_thread, watched};
 use crate::page::{self, Page};
 use crate::support;
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use quotient::metrics::names::{self, Kind, Unit};
 use quotient::{Attributes, Governor};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// The process's recorder: there can be one.
@@ -145,4 +147,58 @@ fn what_the_recorder_shows_is_what_the_governors_page_shows_and_both_fit_on_one_
         drop(governor);
         eventually("the governor ends", || Arc::strong_count(&held) == 1).await;
     });
+}
+
+/// A recorder that keeps nothing, and counts how often it is asked for each series.
+#[derive(Default)]
+struct Forgetful(Mutex<BTreeMap<String, usize>>);
+
+impl Forgetful {
+    fn asked(&self, key: &Key) {
+        *self.0.lock().unwrap().entry(key.to_string()).or_default() += 1;
+    }
+}
+
+impl Recorder for Forgetful {
+    fn describe_counter(&self, _: KeyName, _: Option<metrics::Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<metrics::Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<metrics::Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        self.asked(key);
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        self.asked(key);
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        panic!("observations are not kept, so none can be told")
+    }
+}
+
+#[test]
+fn a_recorder_that_forgets_idle_series_is_told_of_them_again_each_second() {
+    let _watched = watched("forgetful recorder");
+    let recorder = Forgetful::default();
+    let _local = metrics::set_default_local_recorder(&recorder);
+    let runtime = current_thread();
+    let governor = governor(
+        &runtime,
+        1,
+        "CREATE RESOURCE GROUP idle WITH ('cpu_core_limit'='1')",
+    );
+    runtime.block_on(async {
+        tokio::time::pause();
+        quotient::metrics::facade::publish(&governor);
+        tokio::time::sleep(Duration::from_millis(5_500)).await;
+    });
+    let asked = recorder.0.lock().unwrap();
+    let polls = asked
+        .iter()
+        .filter(|(key, _)| key.contains("quotient_group_polls_total") && key.contains("idle"));
+    let times: Vec<usize> = polls.map(|(_, times)| *times).collect();
+    assert_eq!(times, [6]);
 }

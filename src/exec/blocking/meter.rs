@@ -9,8 +9,9 @@ use crate::unit::Nanos;
 
 /// Whoever was over by then is charged what passed.
 const SHORT: Nanos = Nanos::from_micros(20);
-/// How old a reading may be that a closure begins with. What the thread does between closures is in it.
-const STALE: Nanos = Nanos::from_micros(200);
+/// How many closures may begin with the same reading. What the thread does between them, waiting and waking included, is
+/// some microseconds each, and is charged to the first one after it that is not short.
+const LAPS: u32 = 32;
 
 /// Thread time, or wall time where the system does not tell.
 pub(super) struct Meter {
@@ -19,10 +20,11 @@ pub(super) struct Meter {
     live: bool,
     began: Nanos,
     last: Option<Reading>,
+    /// Closures that have begun since it was taken.
+    laps: u32,
 }
 
 struct Reading {
-    at: Nanos,
     /// The thread's time less what was charged since without a look at it.
     cpu: Nanos,
 }
@@ -34,20 +36,17 @@ impl Meter {
             clock,
             began: Nanos::ZERO,
             last: None,
+            laps: 0,
         }
-    }
-
-    /// The thread waits: what it spends on that is nobody's.
-    pub(super) fn pause(&mut self) {
-        self.last = None;
     }
 
     /// A closure begins.
     pub(super) fn begin(&mut self) {
         self.began = self.clock.now();
-        let fresh = |last: &Reading| self.live && self.began.since(last.at) < STALE;
-        if !self.last.as_ref().is_some_and(fresh) {
+        self.laps += 1;
+        if self.last.is_none() || self.laps > LAPS || !self.live {
             self.last = Some(self.read(self.began));
+            self.laps = 0;
         }
     }
 
@@ -65,6 +64,7 @@ impl Meter {
         let reading = self.read(now);
         let cpu = reading.cpu;
         let last = self.last.replace(reading);
+        self.laps = 0;
         let spent = last.map_or(Nanos::ZERO, |last| cpu.since(last.cpu));
         // Its clock and ours may differ by a little; and what came between closures is not this one's.
         if self.live { spent.min(wall) } else { spent }
@@ -72,7 +72,6 @@ impl Meter {
 
     fn read(&self, now: Nanos) -> Reading {
         Reading {
-            at: now,
             cpu: clock::cpu_of_this_thread().unwrap_or(now),
         }
     }

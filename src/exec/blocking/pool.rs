@@ -23,6 +23,7 @@ use crate::unit::{Nanos, Weight};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -35,6 +36,8 @@ pub(super) type Work = Box<dyn Closure>;
 pub(in crate::exec) struct Pool {
     pub(super) setup: Setup,
     pub(super) clock: Clock,
+    /// What idle threads are measured with, also where charges are not measured with real time.
+    time: Clock,
     state: Mutex<State>,
     /// Rings when nothing runs any more.
     pub(super) quiet: Condvar,
@@ -113,6 +116,7 @@ impl Pool {
         Pool {
             setup,
             clock: config.clock.clone(),
+            time: Clock::tsc(),
             state: Mutex::new(state),
             quiet: Condvar::new(),
             runtime: OnceLock::new(),
@@ -256,10 +260,15 @@ impl Pool {
 
     /// Waits for the bell. False if it has not rung for so long that the thread ends; it is not counted any more.
     pub(super) fn wait(&self, bell: &Arc<Bell>) -> bool {
-        let mut state = self.lock();
+        let (begun, longest) = (self.time.now(), self.setup.keep_alive);
         while !bell.rung.load(SeqCst) {
-            let late = bell.wait(&mut state, self.setup.keep_alive);
-            if late && !bell.rung.load(SeqCst) {
+            let waited = Duration::from(self.time.now().since(begun));
+            if waited < longest {
+                thread::park_timeout(longest - waited);
+                continue;
+            }
+            let mut state = self.lock();
+            if !bell.rung.load(SeqCst) {
                 state.idle.retain(|idle| !Arc::ptr_eq(idle, bell));
                 state.threads -= 1;
                 return false;

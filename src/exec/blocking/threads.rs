@@ -6,16 +6,14 @@
 
 use super::Refusal;
 use super::meter::Meter;
-use super::pool::{Next, Pool, State};
+use super::pool::{Next, Pool};
 use crate::exec::account::Account;
 use crate::exec::task::contain;
 use crate::mem;
-use parking_lot::{Condvar, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, Thread};
 
 /// Where the threads of a pool come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +35,24 @@ pub(in crate::exec) fn thread_is_lost() {
 }
 
 /// What a waiting thread listens to.
-#[derive(Default)]
 pub(super) struct Bell {
     /// Written under the pool's lock.
     pub(super) rung: AtomicBool,
-    sound: Condvar,
+    listener: Thread,
 }
 
 impl Bell {
-    /// Not under the lock: whoever is woken wants it.
-    pub(super) fn ring(&self) {
-        self.sound.notify_one();
+    /// Of the calling thread.
+    fn new() -> Bell {
+        Bell {
+            rung: AtomicBool::new(false),
+            listener: thread::current(),
+        }
     }
 
-    /// True if nothing was heard for so long.
-    pub(super) fn wait(&self, state: &mut MutexGuard<'_, State>, longest: Duration) -> bool {
-        self.sound.wait_for(state, longest).timed_out()
+    /// Not under the lock: whoever is woken wants it.
+    pub(super) fn ring(&self) {
+        self.listener.unpark();
     }
 }
 
@@ -100,7 +100,7 @@ impl Pool {
     }
 
     fn serve(self: &Arc<Self>) {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(Bell::new());
         let mut meter = Meter::new(self.clock.clone());
         let (mut ended, mut came) = (None, true);
         loop {
@@ -113,7 +113,6 @@ impl Pool {
                 Next::Drop(doomed) => doomed.into_iter().for_each(|work| contain(|| drop(work))),
                 Next::Wait => {
                     mem::flush();
-                    meter.pause();
                     if !self.wait(&bell) {
                         return;
                     }

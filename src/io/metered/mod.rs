@@ -28,7 +28,7 @@ use {
 /// group. If the group has `max_io_bytes_per_second`, or the stream takes part in an [`IoResource`], an operation
 /// waits before it begins until it is its turn, without holding a worker, and may be shorter than was asked for: a read
 /// fills less of the buffer, a write takes less of the data, as the traits allow. It is at most what comes in at the
-/// rate within 20 ms, and 1 MiB. The wait counts into `io_throttled`. Without limits an operation costs a few
+/// rate within 20 ms, and 1 MiB. The wait counts into `io_throttled`. Without limits an operation costs some
 /// nanoseconds more than that of the inner stream.
 ///
 /// [`tokio::io::split`] works on it. Halves that the inner type has of its own are wrapped one by one:
