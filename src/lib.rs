@@ -375,6 +375,8 @@ mod documents {
     mod fleet {}
     #[doc = include_str!("../docs/guide/coming-from.md")]
     mod coming_from {}
+    #[doc = include_str!("../docs/COMPARE.md")]
+    mod compare {}
     #[doc = include_str!("../docs/guide/long-polls.md")]
     mod long_polls {}
     #[doc = include_str!("../docs/guide/cli.md")]

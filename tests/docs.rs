@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+#[path = "docs/compare.rs"]
+mod compare;
 #[path = "docs/markdown.rs"]
 mod markdown;
 #[path = "docs/sql.rs"]
@@ -37,10 +39,12 @@ const DOCUMENTS: &[&str] = &[
     "docs/guide/cli.md",
     "docs/guide/fleet.md",
     "docs/guide/coming-from.md",
+    "docs/COMPARE.md",
 ];
 
 /// What is written for those who work on the crate.
-const RECORDS: [&str; 5] = [
+const RECORDS: [&str; 6] = [
+    "docs/DESIGN.md",
     "docs/benchmarks.md",
     "docs/hazards.md",
     "docs/decisions.md",
@@ -105,6 +109,38 @@ fn every_document_is_known_and_its_rust_is_compiled() {
         assert!(
             rust.iter().all(|b| b.info != "rust"),
             "{path} has Rust that nobody compiles"
+        );
+    }
+}
+
+/// `src/…`, `tests/…`, `examples/…` or `benches/…` between backticks: files and folders.
+fn paths_named(document: &str) -> impl Iterator<Item = &str> {
+    let rooms = ["src/", "tests/", "examples/", "benches/"];
+    document
+        .split('`')
+        .filter(move |word| rooms.iter().any(|room| word.starts_with(room)))
+        .map(|word| word.split_once("::").map_or(word, |(file, _)| file))
+        .filter(|word| !word.contains(char::is_whitespace))
+}
+
+#[test]
+fn a_file_that_a_document_names_exists() {
+    for path in DOCUMENTS.iter().chain(&RECORDS) {
+        let document = read(path);
+        for named in paths_named(&document) {
+            let source = ["", ".rs"].map(|end| root().join(format!("{named}{end}")));
+            assert!(source.iter().any(|it| it.exists()), "{path} names {named}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_leads_to_every_document() {
+    let page = read("README.md");
+    for path in DOCUMENTS.iter().chain(&RECORDS).skip(1) {
+        assert!(
+            links(&page).contains(path),
+            "README.md has no link to {path}"
         );
     }
 }
