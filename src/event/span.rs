@@ -71,10 +71,21 @@ impl Span {
     /// Runs `f` inside the span.
     #[inline]
     pub(crate) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _inside = self.enter();
+        f()
+    }
+
+    #[inline]
+    fn enter(&self) -> Option<tracing::span::Entered<'_>> {
         if self.0.is_none() {
-            return f();
+            return None;
         }
-        self.0.in_scope(f)
+        self.enter_it()
+    }
+
+    #[cold]
+    fn enter_it(&self) -> Option<tracing::span::Entered<'_>> {
+        Some(self.0.enter())
     }
 
     /// The task begins to wait, and a waker of its is kept.
@@ -103,9 +114,15 @@ impl SpanId {
     #[inline]
     fn tell(self, op: &'static str) {
         if let Some(id) = self.0 {
-            tracing::trace!(target: "tokio::task::waker", op, task.id = id.get());
+            tell(id.get(), op);
         }
     }
+}
+
+#[cfg(feature = "tracing")]
+#[cold]
+fn tell(id: u64, op: &'static str) {
+    tracing::trace!(target: "tokio::task::waker", op, task.id = id);
 }
 
 /// The span that nobody can see.
