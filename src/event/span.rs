@@ -3,7 +3,8 @@
 //! Mechanism; any thread. Without the feature `tracing` it has no size and does nothing. With it, a spawn asks once
 //! whether anybody wants spans of the target `tokio::task` at the level TRACE; who does not is asked nothing more.
 //!
-//! 1. A span is entered for each poll, and for the drop of the future; it ends when the future is gone, before the output is there.
+//! 1. A span is entered for each poll, and for the drop of the future; it ends when the future is gone, before the
+//!    output is there.
 //! 2. Of wakers there are two events, of the target `tokio::task::waker`: that the executor keeps one while the task waits
 //!    (`waker.clone`), and each wake that makes the task ready (`waker.wake_by_ref`). What user code clones is not seen.
 
