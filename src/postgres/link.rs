@@ -254,6 +254,7 @@ impl Link {
             Ok(session) => session,
             Err(failure) => return Err(self.failed("reach the database", &failure)),
         };
+        let sent = Instant::now();
         match session.replace(text, row.as_ref(), deadline).await {
             Ok(Some(revision)) => {
                 let script = text.to_owned();
@@ -268,7 +269,9 @@ impl Link {
             Err(Failure::Lost(why)) => {
                 self.leave(&why);
                 self.known = None;
-                self.find_out(text, row.as_ref(), deadline, why).await
+                let settled = deadline.max(sent + self.options.patience.mul_f64(GIVEN_UP));
+                let last = deadline + self.options.patience;
+                self.find_out(text, row.as_ref(), settled, last, why).await
             }
         }
     }
@@ -280,9 +283,9 @@ impl Link {
         text: &str,
         before: Option<&Row>,
         settled: Instant,
+        deadline: Instant,
         why: String,
     ) -> Answer {
-        let deadline = settled + self.options.patience;
         loop {
             let late = Instant::now() >= settled;
             let found = match self.connected(deadline).await {
@@ -311,6 +314,9 @@ impl Link {
         }
     }
 }
+
+/// When a server has given up what was sent to it, in patiences: its own limit is three quarters, the rest is the way.
+const GIVEN_UP: f64 = 0.875;
 
 /// Between two looks whether a change was made.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
