@@ -70,6 +70,7 @@ pub(super) fn start(options: Options, shared: Arc<Shared>) -> io::Result<Unbound
         // A different seed in each process.
         backoff: Backoff::new(RandomState::new().hash_one(std::process::id())),
         session: None,
+        since: Instant::now(),
         number: 0,
         known: None,
         away: false,
@@ -89,6 +90,8 @@ struct Link {
     itself: WeakUnboundedSender<Event>,
     backoff: Backoff,
     session: Option<Session>,
+    /// When it began.
+    since: Instant,
     number: u64,
     /// The row as it was read or written last.
     known: Option<Row>,
@@ -163,7 +166,7 @@ impl Link {
         };
         match Session::open(&self.options, &self.schema, deadline, ears).await {
             Ok(session) => {
-                self.backoff.reset();
+                self.since = Instant::now();
                 {
                     let mut status = self.shared.status.lock();
                     status.connected = true;
@@ -188,6 +191,10 @@ impl Link {
     fn leave(&mut self, why: &str) {
         if let Some(session) = self.session.take() {
             session.end();
+            // A server that hangs up on whoever comes is not to be asked ten times a second.
+            if self.since.elapsed() >= STEADY {
+                self.backoff.reset();
+            }
         }
         self.gone(why);
     }
@@ -314,6 +321,9 @@ impl Link {
         }
     }
 }
+
+/// A session that lasted so long was one: the next wait is short again.
+const STEADY: Duration = Duration::from_secs(10);
 
 /// When a server has given up what was sent to it, in patiences: its own limit is three quarters, the rest is the way.
 const GIVEN_UP: f64 = 0.875;

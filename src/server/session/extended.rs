@@ -135,14 +135,14 @@ impl Session<'_> {
     }
 
     async fn parse(&mut self, parse: Parse) -> Done {
-        let (name, types) = (parse.name, size_of_val(parse.types.as_slice()));
+        let name = parse.name;
         if name.is_empty() {
             self.prepared.statements.remove(&name);
         } else if self.prepared.statements.contains_key(&name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Fault::error("42P05", message).into());
         }
-        let more = name.len() + parse.query.len() + types;
+        let more = name.len() + parse.query.len();
         self.has_room(self.prepared.statements.len(), more)?;
         let tokens = tokens(&parse.query);
         let has_parameters = tokens
