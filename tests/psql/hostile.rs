@@ -248,7 +248,7 @@ async fn what_is_prepared_and_kept() {
     let deep = "SELECT ".to_owned() + &"pg_catalog.".repeat(5_900) + "version()";
     for script in [wide, deep] {
         let error = client.simple_query(&script).await.unwrap_err();
-        assert_eq!(code(&error), &SqlState::SYNTAX_ERROR);
+        assert_eq!(code(&error), &SqlState::PROGRAM_LIMIT_EXCEEDED);
     }
     client
         .simple_query("SELECT pg_catalog.version()")
