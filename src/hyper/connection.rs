@@ -4,6 +4,7 @@
 
 use super::Executor;
 use super::prompt::Prompt;
+use futures::future::{Either, select};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -18,9 +19,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
-use futures::future::{Either, select};
-
-type Boxed = Box<dyn Error + Send + Sync>;
+/// Whatever error a service or a body has.
+pub(super) type Boxed = Box<dyn Error + Send + Sync>;
 
 /// Who is at the other end: an extension of each request of [`serve`](super::serve).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -261,6 +261,8 @@ impl Session<'_> {
         request: &Request,
         filled: &Filled,
     ) -> Result<Option<Vec<Field>>, Fault> {
+        // It may ask the governor, and what was asked to end before is not meant.
+        self.guest.entry.interrupt.begin();
         self.describe(request).await.map_err(|fault| {
             let mut fault = fault.behind(request.begins);
             fault.at = fault.at.map(|at| filled.original(at));
