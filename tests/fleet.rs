@@ -11,8 +11,9 @@
 mod postgres;
 
 use postgres::Postgres;
+use quotient::catalog::store::StoreError;
 use quotient::postgres::PostgresCatalog;
-use quotient::{Attributes, CatalogMode, Error, Governor};
+use quotient::{Attributes, CatalogMode, CatalogStore, Error, Governor};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -768,4 +769,96 @@ async fn a_database_that_does_not_answer_holds_up_nobody_but_who_changes_somethi
         value(&governor, "bi", "cpu_core_limit").await == "7"
     })
     .await;
+}
+
+/// A server may be at a change for some time after nobody waits for its answer: "it is not made" is said when it has
+/// given up, and not before.
+#[test]
+fn a_change_that_is_sent_late_and_made_later_is_not_said_to_have_failed() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let link = store(&server).patience(Duration::from_secs(2));
+    link.save("first", None).unwrap();
+    let mut locker = std::process::Command::new("psql")
+        .args(["-X", "-q", "-d", &server.url()])
+        .args([
+            "-c",
+            "BEGIN",
+            "-c",
+            "SELECT 1 FROM quotient_catalog FOR UPDATE",
+        ])
+        .args(["-c", "SELECT pg_sleep(2.6)", "-c", "COMMIT"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let locked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    while server.ask(locked) != ["1"] {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The first waits for the lock until the server gives up; the second is sent behind it, with little time left.
+    let save = |text: &'static str| {
+        let link = link.clone();
+        std::thread::spawn(move || link.save(text, Some("first")))
+    };
+    let one = save("second");
+    std::thread::sleep(Duration::from_millis(100));
+    let other = save("third");
+    let (one, other) = (one.join().unwrap(), other.join().unwrap());
+    locker.wait().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let script = server.ask("SELECT script FROM quotient_catalog");
+    let (made, said) = (
+        script == ["third"],
+        format!("{one:?}, {other:?}, {script:?}"),
+    );
+    assert!(one.is_err(), "{said}");
+    match &other {
+        Ok(()) => assert!(made, "{said}"),
+        Err(StoreError::Unknown { .. }) => {}
+        Err(_) => assert!(!made, "{said}"),
+    }
+}
+
+/// A deadline of for ever is none that a clock can hold, and a name may be longer than a channel's.
+#[test]
+fn for_ever_and_a_long_name_are_options_too() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    server.ask(&format!("CREATE SCHEMA {}", "s".repeat(40)));
+    let table = format!("{}.{}", "s".repeat(40), "t".repeat(40));
+    let link = store(&server)
+        .patience(Duration::MAX)
+        .poll_every(Duration::MAX)
+        .table(&table)
+        .unwrap();
+    link.save("first", None).unwrap();
+    assert_eq!(link.load().unwrap().as_deref(), Some("first"));
+}
+
+#[test]
+fn a_server_that_hangs_up_at_once_is_asked_less_and_less_often() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    server.ask("CREATE ROLE shown_out SUPERUSER LOGIN");
+    server.ask("ALTER ROLE shown_out SET idle_session_timeout = 1");
+    let url = server.url().replace("user=quotient", "user=shown_out");
+    let link = PostgresCatalog::new(&url).unwrap().poll_every(NEVER);
+    let begun = Instant::now();
+    // It may be shown out before it has asked.
+    while link.status().connections < 3 {
+        let _ = link.load();
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            link.status()
+        );
+    }
+    let before = link.status().connections;
+    std::thread::sleep(Duration::from_secs(4));
+    let more = link.status().connections - before;
+    // By a wait of a tenth of a second each time there would be about fifty.
+    assert!(more <= 12, "{more} connections in four seconds");
 }

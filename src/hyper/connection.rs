@@ -3,6 +3,7 @@
 //! Mechanism; on workers, as a task of the connections' group.
 
 use super::Executor;
+use super::prompt::Prompt;
 use futures::future::{Either, select};
 use http::{Request, Response};
 use http_body::Body;
@@ -43,7 +44,8 @@ pub(super) async fn serve<I, S, A, B>(
     B::Error: Into<Boxed>,
 {
     let service = TowerToHyperService::new(Introduced { service, peer });
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
+    let io = TokioIo::new(Prompt::new(io));
+    let connection = builder.serve_connection_with_upgrades(io, service);
     let mut connection = pin!(connection);
     let over = match select(connection.as_mut(), pin!(closing)).await {
         Either::Left((over, _)) => over,

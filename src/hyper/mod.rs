@@ -14,6 +14,7 @@ mod connection;
 mod executor;
 mod foreign;
 mod listener;
+mod prompt;
 mod serve;
 
 pub use connection::Peer;

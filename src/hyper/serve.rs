@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tower_service::Service;
 
 /// A client may take as long to send the head of a request, as hyper's own default is.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Serves connections of `listener` by `service`: an axum `Router`, or any other tower service of HTTP requests. Each
 /// connection is a task of `default_wg` or of the group that [`Serve::group`] names, and so are the streams of HTTP/2;

@@ -23,7 +23,7 @@ impl Backoff {
         }
     }
 
-    /// After a success the next wait is short again.
+    /// After a success that lasted the next wait is short again.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -70,6 +70,7 @@ pub(super) fn start(options: Options, shared: Arc<Shared>) -> io::Result<Unbound
         // A different seed in each process.
         backoff: Backoff::new(RandomState::new().hash_one(std::process::id())),
         session: None,
+        since: Instant::now(),
         number: 0,
         known: None,
         away: false,
@@ -89,6 +90,8 @@ struct Link {
     itself: WeakUnboundedSender<Event>,
     backoff: Backoff,
     session: Option<Session>,
+    /// When it began.
+    since: Instant,
     number: u64,
     /// The row as it was read or written last.
     known: Option<Row>,
@@ -163,7 +166,7 @@ impl Link {
         };
         match Session::open(&self.options, &self.schema, deadline, ears).await {
             Ok(session) => {
-                self.backoff.reset();
+                self.since = Instant::now();
                 {
                     let mut status = self.shared.status.lock();
                     status.connected = true;
@@ -188,6 +191,10 @@ impl Link {
     fn leave(&mut self, why: &str) {
         if let Some(session) = self.session.take() {
             session.end();
+            // A server that hangs up on whoever comes is not to be asked ten times a second.
+            if self.since.elapsed() >= STEADY {
+                self.backoff.reset();
+            }
         }
         self.gone(why);
     }
@@ -254,6 +261,7 @@ impl Link {
             Ok(session) => session,
             Err(failure) => return Err(self.failed("reach the database", &failure)),
         };
+        let sent = Instant::now();
         match session.replace(text, row.as_ref(), deadline).await {
             Ok(Some(revision)) => {
                 let script = text.to_owned();
@@ -268,7 +276,9 @@ impl Link {
             Err(Failure::Lost(why)) => {
                 self.leave(&why);
                 self.known = None;
-                self.find_out(text, row.as_ref(), deadline, why).await
+                let settled = deadline.max(sent + self.options.patience.mul_f64(GIVEN_UP));
+                let last = deadline + self.options.patience;
+                self.find_out(text, row.as_ref(), settled, last, why).await
             }
         }
     }
@@ -280,9 +290,9 @@ impl Link {
         text: &str,
         before: Option<&Row>,
         settled: Instant,
+        deadline: Instant,
         why: String,
     ) -> Answer {
-        let deadline = settled + self.options.patience;
         loop {
             let late = Instant::now() >= settled;
             let found = match self.connected(deadline).await {
@@ -311,6 +321,12 @@ impl Link {
         }
     }
 }
+
+/// A session that lasted so long was one: the next wait is short again.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// When a server has given up what was sent to it, in patiences: its own limit is three quarters, the rest is the way.
+const GIVEN_UP: f64 = 0.875;
 
 /// Between two looks whether a change was made.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

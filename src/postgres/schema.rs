@@ -5,6 +5,9 @@
 /// Revisions of a fleet that the history keeps.
 const KEPT: u32 = 1_000;
 
+/// Bytes of a channel's name at most.
+const CHANNEL: usize = 63;
+
 /// Statements about one table.
 #[derive(Debug)]
 pub(super) struct Schema {
@@ -30,7 +33,12 @@ impl Schema {
             parts.join(".")
         };
         let (table, history) = (quoted(""), quoted("_history"));
+        // pg_notify refuses what is longer, and a name is plain ASCII. Fleets whose channels are one then hear of each
+        // other, which costs them a read.
         let channel = name.replace('.', "_");
+        let channel = channel
+            .get(channel.len().saturating_sub(CHANNEL)..)
+            .unwrap_or(&channel);
         // The lock makes programs that start together create the tables one after the other.
         let create = format!(
             "BEGIN;
@@ -116,5 +124,10 @@ mod tests {
         assert_eq!(schema.table, "\"ops\".\"groups\"");
         assert_eq!(schema.listen, "LISTEN \"ops_groups\"");
         assert!(schema.create.contains("\"ops\".\"groups_history\""));
+        let longest = format!("{0}.{0}", "a".repeat(40));
+        let channel = "a".repeat(22) + "_" + &"a".repeat(40);
+        let schema = Schema::of(&longest);
+        assert_eq!(schema.listen, format!("LISTEN \"{channel}\""));
+        assert!(schema.update.contains(&format!("pg_notify('{channel}'")));
     }
 }

@@ -19,6 +19,11 @@ use tokio::time::Instant;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
+/// Between these are all intervals: a deadline is some of them from now, and the server counts them in milliseconds of
+/// 32 bits.
+const LEAST: Duration = Duration::from_millis(10);
+const MOST: Duration = Duration::from_secs(24 * 3600);
+
 /// A catalog in a table of PostgreSQL, shared by the processes of a fleet. Clones are the same link, which is for one
 /// governor: give it the store, and keep a clone for [`status`](PostgresCatalog::status).
 #[derive(Clone)]
@@ -100,18 +105,19 @@ impl PostgresCatalog {
         self
     }
 
-    /// How often the table is read though nobody told of a change; at least 10 ms. Default: 30 s, give or take a tenth.
+    /// How often the table is read though nobody told of a change; at least 10 ms, a day at
+    /// most. Default: 30 s, give or take a tenth.
     #[must_use]
     pub fn poll_every(mut self, interval: Duration) -> PostgresCatalog {
-        self.options.poll = interval.max(Duration::from_millis(10));
+        self.options.poll = interval.clamp(LEAST, MOST);
         self
     }
 
-    /// How long an answer of the database is waited for, connecting included; at least 10 ms. A statement that changes
+    /// How long an answer of the database is waited for, connecting included; at least 10 ms, a day at most. A statement that changes
     /// the catalog fails after it, or after twice of it if the answer was lost. Default: 5 s.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> PostgresCatalog {
-        self.options.patience = patience.max(Duration::from_millis(10));
+        self.options.patience = patience.clamp(LEAST, MOST);
         self
     }
 

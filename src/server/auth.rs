@@ -51,15 +51,20 @@ impl fmt::Debug for Member {
 #[derive(Debug, Default)]
 pub(super) struct Members {
     pub(super) all: Vec<Member>,
-    /// Gives an unknown name a salt that stays the same.
-    mock: RandomState,
+    /// Gives each name its salt, whether there is such a user or not: salts tell nobody who there is.
+    salts: RandomState,
 }
 
 impl Members {
     pub(super) fn new(users: Vec<User>) -> Members {
+        let salts = RandomState::new();
+        let member = |user: User| {
+            let salt = salt(&salts, &user.name);
+            Member::new(user, salt)
+        };
         Members {
-            all: users.into_iter().map(Member::new).collect(),
-            mock: RandomState::new(),
+            all: users.into_iter().map(member).collect(),
+            salts,
         }
     }
 
@@ -68,9 +73,14 @@ impl Members {
     }
 }
 
+/// The salt of a name, which stays the same.
+fn salt(salts: &RandomState, name: &str) -> Vec<u8> {
+    let parts = [0_u8, 1, 2].map(|part| salts.hash_one((part, name)).to_be_bytes());
+    parts.concat()
+}
+
 impl Member {
-    fn new(user: User) -> Member {
-        let salt = random_nonce().into_bytes();
+    fn new(user: User, salt: Vec<u8>) -> Member {
         let salted = gen_salted_password(&user.password, &salt, SCRAM_ITERATIONS);
         let secret =
             ScramSecret::verifier_from_salted_password(salt.clone(), salted, SCRAM_ITERATIONS);
@@ -111,14 +121,13 @@ impl AuthSource for Members {
                 member.server_key.clone(),
             ),
             None => {
-                let salt = [0_u8, 1, 2].map(|part| self.mock.hash_one((part, name)).to_be_bytes());
                 // No proof fits what nobody has made; it is as long as what somebody has.
                 let key = || {
                     let mut key = (random_nonce() + &random_nonce()).into_bytes();
                     key.truncate(32);
                     key
                 };
-                (salt.concat(), key(), key())
+                (salt(&self.salts, name), key(), key())
             }
         };
         let iterations = SCRAM_ITERATIONS;

@@ -4,7 +4,7 @@
 
 use super::fault::Fault;
 use super::lex::{Kind, Token, tokens};
-use crate::sql::Type;
+use crate::sql::{Caps, Type};
 
 /// A statement with parameters, as it was prepared.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +41,10 @@ impl Filled {
 
 /// The most parameters of one statement.
 const MOST: u16 = 1_000;
+
+/// The most bytes of a statement with its values: a longer one would not be read. A value stands once for each of its
+/// parameters in the text, so that a short message could make a text that no memory holds.
+const LONGEST: usize = Caps::CLIENT.statement;
 
 impl Parameters {
     /// The parameters of a statement. `declared` are the types that the client gives, 0 for those that it does not;
@@ -81,7 +85,8 @@ impl Parameters {
         Ok(Parameters { types })
     }
 
-    /// The text with a literal for each parameter; NULL for those without a value.
+    /// The text with a literal for each parameter; NULL for those without a value. A long value that stands in many
+    /// places is refused before the text is.
     pub(super) fn fill(
         &self,
         text: &str,
@@ -103,6 +108,12 @@ impl Parameters {
                     .at(token.char)
             })?;
             let before = text.get(from..token.byte).unwrap_or_default();
+            if filled.text.len() + before.len() + literal.len() > LONGEST {
+                let fault = Fault::error("54000", "the statement is too long with its values");
+                return Err(fault
+                    .at(token.char)
+                    .hint(format!("{LONGEST} bytes are allowed")));
+            }
             filled.text.push_str(before);
             written += before.chars().count();
             filled.text.push_str(&literal);
@@ -256,6 +267,18 @@ mod tests {
         Parameters::of(&tokens(text), &[], &columns())
             .unwrap()
             .types
+    }
+
+    #[test]
+    fn a_long_value_in_many_places_is_refused_before_it_fills_the_memory() {
+        let text = format!(
+            "SELECT name FROM groups WHERE name IN ({}$1)",
+            "$1,".repeat(999)
+        );
+        let parameters = Parameters { types: vec![25] };
+        let fill = |length: usize| parameters.fill(&text, &[Some(vec![b'a'; length])], |_| false);
+        assert_eq!(fill(40).unwrap().text.matches('a').count(), 40 * 1_000 + 2);
+        assert_eq!(fill(1 << 20).unwrap_err().code, "54000");
     }
 
     #[test]

@@ -41,6 +41,9 @@ impl What {
     }
 }
 
+/// Columns of a result at most, as in PostgreSQL.
+pub(super) const COLUMNS: usize = 1_664;
+
 /// The list behind SELECT, if every item of it is understood and nothing follows.
 pub(super) fn select(tokens: &[Token<'_>]) -> Option<Vec<Scalar>> {
     let mut items = Vec::new();
@@ -51,6 +54,9 @@ pub(super) fn select(tokens: &[Token<'_>]) -> Option<Vec<Scalar>> {
             Kind::Sign(')') => depth = depth.checked_sub(1)?,
             Kind::Sign(',') if depth == 0 => {
                 items.push(item(tokens.get(from..at)?)?);
+                if items.len() >= COLUMNS {
+                    return None;
+                }
                 from = at + 1;
             }
             _ => {}
@@ -119,6 +125,11 @@ fn is_name(token: &Token<'_>) -> bool {
 }
 
 fn expression(tokens: &[Token<'_>]) -> Option<(What, String)> {
+    // Once: who nests it deeper is not understood.
+    let tokens = match tokens {
+        [schema, dot, rest @ ..] if schema.is("pg_catalog") && dot.sign('.') => rest,
+        all => all,
+    };
     let unnamed = "?column?".to_owned();
     let literal = |value, kind| Some((What::Literal(value, kind), unnamed.clone()));
     match tokens {
@@ -138,7 +149,6 @@ fn expression(tokens: &[Token<'_>]) -> Option<(What, String)> {
             },
             _ => None,
         },
-        [schema, dot, rest @ ..] if schema.is("pg_catalog") && dot.sign('.') => expression(rest),
         [name, open, arguments @ .., close]
             if name.kind == Kind::Word && open.sign('(') && close.sign(')') =>
         {

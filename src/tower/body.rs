@@ -89,7 +89,8 @@ struct Made<D> {
 struct Rest<D> {
     frames: mpsc::UnboundedReceiver<Item<D>>,
     room: Arc<Semaphore>,
-    maker: AbortOnDropHandle<()>,
+    /// Until its end was told.
+    maker: Option<AbortOnDropHandle<()>>,
     is_grpc: bool,
 }
 
@@ -154,7 +155,7 @@ where
     Some(Rest {
         frames,
         room,
-        maker: AbortOnDropHandle::new(maker),
+        maker: Some(AbortOnDropHandle::new(maker)),
         is_grpc: making.is_grpc,
     })
 }
@@ -265,7 +266,13 @@ impl<D: Buf> Rest<D> {
             self.room.add_permits(counts_for(&item) as usize);
             return Poll::Ready(Some(item));
         }
-        let error = match ready!(Pin::new(&mut self.maker).poll(cx)) {
+        // Trailers are no end to everybody: some look for it behind them.
+        let Some(maker) = &mut self.maker else {
+            return Poll::Ready(None);
+        };
+        let made = ready!(Pin::new(maker).poll(cx));
+        self.maker = None;
+        let error = match made {
             Ok(()) => return Poll::Ready(None),
             Err(error) => error,
         };

@@ -473,3 +473,37 @@ async fn a_service_inside_a_query_of_the_group_shares_its_place() {
     let status = outer.run(async move { service.oneshot(ask("one")).await.unwrap().status() });
     assert_eq!(status.await.unwrap(), 200);
 }
+
+#[tokio::test]
+async fn behind_the_trailers_of_a_stream_that_was_ended_there_is_nothing() {
+    let (governor, _watch) = governor(ONE_AT_A_TIME);
+    let mut service = layer(&governor).layer(service_fn(async |_: Request<Empty<Bytes>>| {
+        let endless = futures::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();
+        Ok::<_, Infallible>(Response::new(http_body_util::StreamBody::new(endless)))
+    }));
+    let mut asked = ask("free");
+    let kind = http::HeaderValue::from_static("application/grpc");
+    asked.headers_mut().insert("content-type", kind);
+    let mut body = service
+        .ready()
+        .await
+        .unwrap()
+        .call(asked)
+        .await
+        .unwrap()
+        .into_body();
+    let running = governor.execute("SHOW RUNNING QUERIES").await.unwrap();
+    let id = running[0].rows()[0][0].to_string().parse().unwrap();
+    assert!(governor.query(QueryId(id)).unwrap().kill("enough"));
+    let trailers = body
+        .frame()
+        .await
+        .unwrap()
+        .unwrap()
+        .into_trailers()
+        .unwrap();
+    assert_eq!(trailers["grpc-status"], "10");
+    for _ in 0..2 {
+        assert!(body.frame().await.is_none());
+    }
+}

@@ -317,3 +317,46 @@ async fn a_handle_of_tokios_ends_as_the_task_does() {
     drop(into_tokio(ours.unwrap()));
     crate::scene::until(|| done.load(Ordering::SeqCst) == 1).await;
 }
+
+/// Gives these connections, and then no more.
+struct Given(Vec<tokio::io::DuplexStream>);
+
+impl Listener for Given {
+    type Io = tokio::io::DuplexStream;
+    type Addr = ();
+
+    async fn accept(&mut self) -> io::Result<(tokio::io::DuplexStream, ())> {
+        match self.0.pop() {
+            Some(io) => Ok((io, ())),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_say_which_http_it_speaks_is_cut() {
+    let governor = Governor::builder().init_sql(EDGE).build().unwrap();
+    let begun = tokio::time::Instant::now();
+    let beginnings: [&[u8]; 3] = [b"", b"PRI * HT", b"GET /ba"];
+    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+    for beginning in beginnings {
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        client.write_all(beginning).await.unwrap();
+        clients.push(client);
+        servers.push(server);
+    }
+    let app = Router::new().route("/bare", route(|| async { here() }));
+    tokio::spawn(serve(&governor, Given(servers), app).into_future());
+    for (mut client, beginning) in clients.into_iter().zip(beginnings) {
+        let mut said = Vec::new();
+        let end = client.read_to_end(&mut said);
+        let cut = tokio::time::timeout(Duration::from_secs(300), end).await;
+        assert!(
+            cut.is_ok(),
+            "{:?} stays",
+            String::from_utf8_lossy(beginning)
+        );
+    }
+    let elapsed = begun.elapsed();
+    assert!(elapsed >= Duration::from_secs(30), "{elapsed:?}");
+}

@@ -178,6 +178,7 @@ pub(crate) async fn in_little_memory(what: &str) {
         "frames" => frames_that_are_too_long().await,
         "connections" => connections_that_say_nothing().await,
         "script" => a_long_script().await,
+        "prepared" => what_is_prepared_and_kept().await,
         other => panic!("{other}"),
     }
     let grown = resident().saturating_sub(before);
@@ -198,6 +199,79 @@ fn a_thousand_connections_that_say_nothing_keep_nobody_out() {
 #[test]
 fn a_script_takes_little_more_memory_than_its_text() {
     support::in_child("script");
+}
+
+#[test]
+fn what_is_prepared_and_filled_in_takes_little_memory_and_no_stack() {
+    support::in_child("prepared");
+}
+
+/// A message of the extended protocol: texts, and what is behind them.
+fn extended(letter: u8, texts: &[&[u8]], behind: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for text in texts {
+        body.extend_from_slice(text);
+        body.push(0);
+    }
+    body.extend_from_slice(behind);
+    frame(letter, &body)
+}
+
+async fn what_is_prepared_and_kept() {
+    let service = Service::new();
+    // Names are kept as texts are.
+    let mut socket = enter(&service);
+    for number in 0..40 {
+        let name = format!("{number}{}", "n".repeat(1 << 20));
+        let parse = extended(b'P', &[name.as_bytes(), b"SELECT 1"], &[0, 0]);
+        socket.write_all(&parse).unwrap();
+    }
+    socket.write_all(&frame(b'S', b"")).unwrap();
+    assert_eq!(ready(&mut socket), "111EZ");
+    // One value in many places.
+    let mut socket = enter(&service);
+    let list = "SELECT name FROM groups WHERE name IN ($1".to_owned() + &",$1".repeat(300) + ")";
+    socket
+        .write_all(&extended(b'P', &[b"", list.as_bytes()], &[0, 0]))
+        .unwrap();
+    let value = vec![b'v'; 1 << 20];
+    let length = u32::try_from(value.len()).unwrap().to_be_bytes();
+    let behind = [&[0, 0, 0, 1], &length[..], &value, &[0, 0]].concat();
+    socket
+        .write_all(&extended(b'B', &[b"", b""], &behind))
+        .unwrap();
+    socket.write_all(&frame(b'S', b"")).unwrap();
+    assert_eq!(ready(&mut socket), "1EZ");
+    // Each name is a cell of each row; each schema is a level of nothing.
+    let client = connect(&service, "ops", "").await.unwrap();
+    let wide = "SELECT a".to_owned() + &",a".repeat(30_000) + " FROM pg_catalog.pg_attribute";
+    let deep = "SELECT ".to_owned() + &"pg_catalog.".repeat(5_900) + "version()";
+    for script in [wide, deep] {
+        let error = client.simple_query(&script).await.unwrap_err();
+        assert_eq!(code(&error), &SqlState::PROGRAM_LIMIT_EXCEEDED);
+    }
+    client
+        .simple_query("SELECT pg_catalog.version()")
+        .await
+        .unwrap();
+    // Answers that are fetched in part, one beside the other, without end.
+    let mut socket = enter(&service);
+    let ask = "SELECT a".to_owned() + &",a".repeat(1_000) + " FROM pg_catalog.pg_attribute";
+    socket
+        .write_all(&extended(b'P', &[b"", ask.as_bytes()], &[0, 0]))
+        .unwrap();
+    for number in 0..100 {
+        let portal = number.to_string();
+        let bind = extended(b'B', &[portal.as_bytes(), b""], &[0; 6]);
+        let execute = extended(b'E', &[portal.as_bytes()], &[0, 0, 0, 1]);
+        socket.write_all(&[bind, execute].concat()).unwrap();
+    }
+    socket.write_all(&frame(b'S', b"")).unwrap();
+    let letters = ready(&mut socket);
+    assert!(
+        letters.ends_with("DsEZ") || letters.ends_with("2EZ"),
+        "{letters}"
+    );
 }
 
 async fn a_long_script() {
@@ -382,6 +456,56 @@ async fn a_broken_order_of_messages_is_an_error_and_the_session_goes_on() {
     assert_eq!(ready(&mut socket), "12TDC12nI3Z");
     socket.write_all(&frame(b'X', b"")).unwrap();
     assert!(last_words(socket).is_empty());
+}
+
+/// The body of the next message.
+fn said(socket: &mut TcpStream) -> String {
+    let mut head = [0; 5];
+    socket.read_exact(&mut head).unwrap();
+    let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+    let mut body = vec![0; length - 4];
+    socket.read_exact(&mut body).unwrap();
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// The salt that the server sends for a user's name, in base64.
+fn salt(service: &Service, user: &str) -> String {
+    let mut socket = open(service);
+    let body = [b"\0\x03\0\0user\0", user.as_bytes(), b"\0\0"].concat();
+    let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+    socket.write_all(&[&length[..], &body].concat()).unwrap();
+    assert!(said(&mut socket).contains("SCRAM-SHA-256"));
+    let first = b"n,,n=,r=rOprNGfwEbeRWgbNEkqO";
+    let length = u32::try_from(first.len()).unwrap().to_be_bytes();
+    let answer = [b"SCRAM-SHA-256\0", &length[..], first].concat();
+    socket.write_all(&frame(b'p', &answer)).unwrap();
+    let said = said(&mut socket);
+    let (_, salt) = said.split_once(",s=").unwrap();
+    salt.split_once(",i=4096").unwrap().0.to_owned()
+}
+
+#[tokio::test]
+async fn what_is_said_before_the_password_does_not_tell_who_there_is() {
+    let names = ["ops", "a", "b", "c", "d", "e", "f", "g"];
+    let config = names.iter().fold(Config::default(), |config, name| {
+        config.user(User::viewer(*name, "secret"))
+    });
+    let service = Service::with(config);
+    // Of bytes that are all letters, base64 has few letters in the first place of each group.
+    let first = |salt: &str| {
+        salt.bytes()
+            .step_by(4)
+            .all(|letter| b"KLMNOQRSTUVWYZabcde".contains(&letter))
+    };
+    assert!(!names.iter().all(|name| first(&salt(&service, name))));
+    let (there, not) = (salt(&service, "ops"), salt(&service, "nobody"));
+    assert_eq!(there.len(), not.len());
+    assert_ne!(there, not);
+    // Both stay what they are.
+    assert_eq!(
+        (&salt(&service, "ops"), &salt(&service, "nobody")),
+        (&there, &not)
+    );
 }
 
 #[tokio::test]

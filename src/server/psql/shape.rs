@@ -3,6 +3,7 @@
 //! Pure.
 
 use crate::server::lex::{Kind, Token};
+use crate::server::scalar::COLUMNS;
 use crate::sql::like::like;
 
 /// One item of a select list.
@@ -40,6 +41,10 @@ pub(super) fn items<'a, 't>(tokens: &'a [Token<'t>]) -> Option<(Vec<Item>, &'a [
             Kind::Word if token.is("end") => depth = depth.saturating_sub(1),
             Kind::Sign(',') if depth == 0 => {
                 items.push(item(tokens.get(from..at)?));
+                // Each is a cell of each row.
+                if items.len() >= COLUMNS {
+                    return None;
+                }
                 from = at + 1;
             }
             Kind::Word if depth == 0 && token.is("from") => {

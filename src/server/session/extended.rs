@@ -9,6 +9,7 @@ use crate::server::frame::{Bind, Message, Parse, Target};
 use crate::server::lex::{Kind, tokens};
 use crate::server::parameters::{Filled, Parameters};
 use crate::server::request::{Request, requests};
+use crate::sql::Value;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
@@ -41,8 +42,15 @@ struct Portal {
     request: Option<Request>,
     formats: Formats,
     fields: Option<Vec<Field>>,
-    /// What was answered, and how much of it was sent.
-    answer: Option<(Answer, usize)>,
+    answer: Option<Answered>,
+}
+
+/// What was answered, and how much of it was sent.
+struct Answered {
+    answer: Answer,
+    sent: usize,
+    /// Bytes of rows, until all of them are sent.
+    bytes: usize,
 }
 
 impl Prepared {
@@ -55,9 +63,29 @@ impl Prepared {
     }
 
     fn bytes(&self) -> usize {
-        let statements = self.statements.values().map(|it| it.text.len());
-        let portals = self.portals.values().map(|it| 2 * it.filled.text.len());
+        let statements = self.statements.iter().map(|(name, it)| {
+            name.len() + it.text.len() + size_of_val(it.parameters.types.as_slice())
+        });
+        let portals = self.portals.iter().map(|(name, it)| {
+            let answer = it.answer.as_ref().map_or(0, |answer| answer.bytes);
+            name.len() + it.statement.len() + 2 * it.filled.text.len() + answer
+        });
         statements.chain(portals).sum()
+    }
+}
+
+impl Answered {
+    fn new(answer: Answer) -> Answered {
+        let cell = |value: &Value| match value {
+            Value::Text(text) => size_of::<Value>() + text.len(),
+            _ => size_of::<Value>(),
+        };
+        let bytes = answer.rows.iter().flatten().map(cell).sum();
+        Answered {
+            answer,
+            sent: 0,
+            bytes,
+        }
     }
 }
 
@@ -102,7 +130,7 @@ impl Session<'_> {
         }
         let fault = Fault::error("53400", "the session has prepared too much");
         Err(fault.hint(format!(
-            "{MOST} statements and {bytes} bytes are allowed; DEALLOCATE ALL makes room"
+            "{MOST} statements and {bytes} bytes are allowed; DEALLOCATE ALL makes room, and Sync"
         )))
     }
 
@@ -114,7 +142,8 @@ impl Session<'_> {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Fault::error("42P05", message).into());
         }
-        self.has_room(self.prepared.statements.len(), parse.query.len())?;
+        let more = name.len() + parse.query.len();
+        self.has_room(self.prepared.statements.len(), more)?;
         let tokens = tokens(&parse.query);
         let has_parameters = tokens
             .iter()
@@ -174,7 +203,8 @@ impl Session<'_> {
             .parameters
             .fill(&statement.text, &bind.values, |at| formats.is_binary(at))?;
         let fields = statement.fields.clone();
-        self.has_room(self.prepared.portals.len(), 2 * filled.text.len())?;
+        let more = bind.portal.len() + bind.statement.len() + 2 * filled.text.len();
+        self.has_room(self.prepared.portals.len(), more)?;
         let portal = Portal {
             request: one(&filled)?,
             statement: bind.statement,
@@ -231,6 +261,8 @@ impl Session<'_> {
         request: &Request,
         filled: &Filled,
     ) -> Result<Option<Vec<Field>>, Fault> {
+        // It may ask the governor, and what was asked to end before is not meant.
+        self.guest.entry.interrupt.begin();
         self.describe(request).await.map_err(|fault| {
             let mut fault = fault.behind(request.begins);
             fault.at = fault.at.map(|at| filled.original(at));
@@ -265,13 +297,15 @@ impl Session<'_> {
             return Ok(());
         };
         if portal.answer.is_none() {
+            // One answer may be as long as it is, but not many of them beside each other.
+            self.has_room(0, 0)?;
             let filled = portal.filled.clone();
             let answer = self
                 .answer(&request, &move |at| filled.original(at))
                 .await?;
             self.remark(&answer.remarks).await?;
             if let Some(portal) = self.prepared.portals.get_mut(name) {
-                portal.answer = Some((answer, 0));
+                portal.answer = Some(Answered::new(answer));
             }
         }
         // Taken out, for the time that the client takes to read.
@@ -284,7 +318,12 @@ impl Session<'_> {
     }
 
     async fn send_rows(&mut self, portal: &mut Portal, most: usize) -> Done {
-        let Some((answer, sent)) = &mut portal.answer else {
+        let Some(Answered {
+            answer,
+            sent,
+            bytes,
+        }) = &mut portal.answer
+        else {
             return Ok(());
         };
         let own = answer.fields.clone().unwrap_or_default();
@@ -311,6 +350,7 @@ impl Session<'_> {
         let message = if *sent < answer.rows.len() {
             PgWireBackendMessage::PortalSuspended(PortalSuspended::new())
         } else {
+            (answer.rows, *bytes) = (Vec::new(), 0);
             answer.complete(*sent)
         };
         self.wire.feed(message).await?;
