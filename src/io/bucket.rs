@@ -81,7 +81,8 @@ impl Bucket {
     /// When that will be, if nothing more is taken.
     pub fn opens_at(&self, now: Nanos) -> Nanos {
         let rate = i128::from(self.rate);
-        let known = self.balance + rate.saturating_mul(i128::from(now.since(self.at).0));
+        let come = rate.saturating_mul(i128::from(now.since(self.at).0));
+        let known = self.balance.saturating_add(come);
         if known > 0 {
             return now;
         }
