@@ -15,6 +15,7 @@
 //! - [`Query`] is one admitted request: it holds a place of its group, owns tasks, can be measured and killed.
 //! - [`JoinHandle`], [`JoinError`], [`AbortHandle`] are tokio's, name by name; a [`JoinError`] also tells for which
 //!   [`KillReason`] the governor ended the task.
+//! - [`fs`] is tokio's, name by name, on the governor's blocking pool; [`io::Metered`] wraps any other stream.
 //! - [`Settings`] are the governor's variables, as SET GLOBAL changes them.
 //! - [`sql::Output`] is what a statement answers, [`Error`] the sum of what can go wrong.
 //!
@@ -163,31 +164,36 @@
 //!
 //! - `mimalloc` (on): mimalloc inside [`alloc::GroupAlloc`]; a C compiler is needed to build it. Without it, the
 //!   system's allocator is inside. Either costs nothing unless `GroupAlloc` is the program's allocator.
-//! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
-//!   settings. No dependency, and nothing at run time.
-//! - `tower` (off): the `tower` module, a layer for axum, tonic and every other tower service. Five small crates of
+//! - `tower` (off): the `tower` module, a layer for axum, tonic and every other tower service. Six small crates of
 //!   traits and types; nothing at run time but where the layer is.
 //! - `hyper` (off): the `hyper` module, hyper's executor and a serve loop whose connections are tasks of a group. Brings
 //!   hyper and `tower`.
-//! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads.
+//! - `pgwire` (off): the `server` module, a port for psql and every other client of PostgreSQL. Some seventy-five
+//!   crates; a thread while it serves.
+//! - `postgres` (off): the `postgres` module, a catalog in PostgreSQL that a fleet of processes shares. Brings
+//!   tokio-postgres; a thread and a connection.
+//! - `dashboard` (off): `dashboard::router`, a page to look at, for axum. Pulls while somebody looks.
 //! - `tracing` (off): [`event`]s, such as kills and long polls, under the target `quotient` of the crate `tracing`, its
 //!   one dependency, and a span per task as tokio-console reads it. One comparison per spawn while nobody wants spans.
 //! - `metrics` (off): `metrics::facade::publish`, once a second, to the recorder of the crate `metrics`.
 //! - `prometheus` (off): `metrics::prometheus::render`, one page with that of `metrics-exporter-prometheus`.
-//! - `dashboard` (off): `dashboard::router`, a page to look at, for axum. Pulls while somebody looks.
-//! - `pgwire` (off): `server`, a port for psql and every other client of PostgreSQL. Some sixty crates.
+//! - `cli` (off): the program `quotient`, which checks scripts, says where requests go, and simulates loads. Brings clap,
+//!   serde_json and `sim`.
+//! - `sim` (off): `sched::sim`, the simulator of the scheduling policy in virtual time, for tests of your own
+//!   settings. No dependency, and nothing at run time.
 //!
 //! # What is kept stable
 //!
-//! Versions follow semantic versioning for what this page re-exports ([`task`] included) and for the plain values
-//! that its methods take and give: [`sql::Output`], [`sql::Value`], [`sql::SqlError`] and what they hold, the
-//! numbers of [`mod@unit`], [`admission::WaitReason`], [`exec::stats`]; for the SQL; and for the names, types and
-//! labels in [`metrics::names`].
+//! Versions follow semantic versioning for what this page re-exports ([`task`] included); for [`io::Metered`],
+//! [`io::IoResource`] and the modules `tower`, `hyper`, `server`, `postgres` and `dashboard`; for the plain values
+//! that methods take and give: [`sql::Output`], [`sql::Value`], [`sql::SqlError`] and what they hold, the numbers of
+//! [`mod@unit`], [`admission::WaitReason`], [`exec::stats`]; for the SQL; and for the names, types and labels in
+//! [`metrics::names`].
 //!
 //! Everything else in the modules below is open for tests, simulation and the curious, and may change in any
-//! version: [`catalog`], [`settings`], [`classify`], [`admission`], [`sched`], [`mem`] and [`exec`] are the stages of
-//! a request, [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold them together. Read from
-//! left to right they tell how it works; what a program needs of them is re-exported here.
+//! version: [`catalog`], [`settings`], [`classify`], [`admission`], [`sched`], [`mem`], [`exec`] and the rest of
+//! [`io`] are the stages of a request, [`metrics`] and [`view`] what is seen of them, [`governor`] and [`query`] hold
+//! them together. Read from left to right they tell how it works; what a program needs of them is re-exported here.
 //!
 //! The repository's `docs/` has a guide, the SQL reference, and the decisions with their reasons.
 
@@ -227,16 +233,15 @@ pub mod view;
 
 pub mod governor;
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
+
 #[cfg(feature = "tower")]
 pub mod tower;
 
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod cli;
 #[cfg(feature = "hyper")]
 pub mod hyper;
-#[cfg(feature = "postgres")]
-pub mod postgres;
+
 #[cfg(feature = "pgwire")]
 pub mod server;
 
@@ -245,6 +250,10 @@ mod publish;
 
 #[cfg(feature = "dashboard")]
 pub mod dashboard;
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 
 #[doc(inline)]
 pub use admission::AdmissionError;

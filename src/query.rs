@@ -90,8 +90,8 @@ pub struct Usage {
     pub io_read_bytes: u64,
     /// Bytes written.
     pub io_written_bytes: u64,
-    /// How long operations on metered streams waited for `max_io_bytes_per_second` and for shared capacities, all
-    /// together.
+    /// How long operations on files and metered streams waited for `max_io_bytes_per_second` and for shared capacities,
+    /// all together.
     pub io_throttled: Duration,
     /// Time since it was admitted, on tokio's clock; zero for a group.
     pub elapsed: Duration,

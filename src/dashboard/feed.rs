@@ -1,7 +1,7 @@
 //! The picture of now, taken once a second at most, for everybody who looks.
 //!
-//! Mechanism; the threads that serve the connections. Nobody looks: nothing is taken. All streams sleep until the picture in
-//! hand is a second old; the first to wake takes the next one, and the others find it.
+//! Mechanism; the threads that serve the connections. Nobody looks: nothing is taken. All streams sleep until the
+//! picture in hand is a second old; the first to wake takes the next one, and the others find it.
 
 use super::picture;
 use crate::governor::{Governor, WeakGovernor};

@@ -28,8 +28,8 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 /// Mount it wherever it fits, behind whatever lets in those who may look: it shows users, databases and places in the
 /// source. At most 64 pages are served at a time; a browser that hides the page lets go of its place.
 ///
-/// A stream of figures ends when the governor is shut down, and by itself within 15 seconds, whereupon the page comes back for
-/// the next: a graceful shutdown of the service waits for no longer than that.
+/// A stream of figures ends when the governor is shut down, and by itself within 15 seconds, whereupon the page comes
+/// back for the next: a graceful shutdown of the service waits for no longer than that.
 ///
 /// # Examples
 ///

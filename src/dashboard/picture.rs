@@ -1,7 +1,8 @@
 //! The figures of one moment, as the page reads them.
 //!
-//! Mechanism; the thread that serves a connection, and nothing here waits. The same snapshot as for the metrics, and the system
-//! views by SQL, so that page, metrics and SELECT agree. A column's name is a field's name; what is not known is null.
+//! Mechanism; the thread that serves a connection, and nothing here waits. The same snapshot as for the metrics, and the
+//! system views by SQL, so that page, metrics and SELECT agree. A column's name is a field's name; what is not known is
+//! null.
 
 use crate::governor::Governor;
 use crate::metrics::snapshot::{AdmissionOutcome, GroupRow, Snapshot};
@@ -99,7 +100,7 @@ fn figures(name: &str, row: &GroupRow) -> Map<String, Value> {
         "tasks": usage.tasks_running + usage.tasks_queued + usage.tasks_waiting,
         "polls": usage.polls,
         "long_polls": usage.long_polls,
-        "io_bytes": usage.io.read.saturating_add(usage.io.written),
+        "io_bytes": usage.io.total(),
         "memory": row.memory.used,
         "memory_peak": row.memory.peak,
         "memory_limit": row.memory.limit,

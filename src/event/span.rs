@@ -3,7 +3,8 @@
 //! Mechanism; any thread. Without the feature `tracing` it has no size and does nothing. With it, a spawn asks once
 //! whether anybody wants spans of the target `tokio::task` at the level TRACE; who does not is asked nothing more.
 //!
-//! 1. A span is entered for each poll, and for the drop of the future; it ends when the future is gone, before the output is there.
+//! 1. A span is entered for each poll, and for the drop of the future; it ends when the future is gone, before the
+//!    output is there.
 //! 2. Of wakers there are two events, of the target `tokio::task::waker`: that the executor keeps one while the task waits
 //!    (`waker.clone`), and each wake that makes the task ready (`waker.wake_by_ref`). What user code clones is not seen.
 
@@ -71,10 +72,21 @@ impl Span {
     /// Runs `f` inside the span.
     #[inline]
     pub(crate) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _inside = self.enter();
+        f()
+    }
+
+    #[inline]
+    fn enter(&self) -> Option<tracing::span::Entered<'_>> {
         if self.0.is_none() {
-            return f();
+            return None;
         }
-        self.0.in_scope(f)
+        self.enter_it()
+    }
+
+    #[cold]
+    fn enter_it(&self) -> Option<tracing::span::Entered<'_>> {
+        Some(self.0.enter())
     }
 
     /// The task begins to wait, and a waker of its is kept.
@@ -103,9 +115,15 @@ impl SpanId {
     #[inline]
     fn tell(self, op: &'static str) {
         if let Some(id) = self.0 {
-            tracing::trace!(target: "tokio::task::waker", op, task.id = id.get());
+            tell(id.get(), op);
         }
     }
+}
+
+#[cfg(feature = "tracing")]
+#[cold]
+fn tell(id: u64, op: &'static str) {
+    tracing::trace!(target: "tokio::task::waker", op, task.id = id);
 }
 
 /// The span that nobody can see.

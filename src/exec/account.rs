@@ -77,7 +77,7 @@ pub struct AccountUsage {
     pub scan_bytes: u64,
     /// Bytes that its tasks read and wrote through metered files and streams.
     pub io: IoBytes,
-    /// How long operations on metered streams waited for limits.
+    /// How long operations on files and metered streams waited for limits.
     pub io_throttled: Nanos,
     /// Tasks of the query that are alive; zero for a group.
     pub tasks: u64,

@@ -83,7 +83,7 @@ pub struct GroupUsage {
     pub io_blocking: Nanos,
     /// Bytes that passed through metered files and streams.
     pub io: IoBytes,
-    /// How long operations on metered streams waited for limits, all together.
+    /// How long operations on files and metered streams waited for limits, all together.
     pub io_throttled: Nanos,
     /// Polls.
     pub polls: u64,

@@ -30,7 +30,7 @@ pub(super) struct Entry {
     pub(super) group: Arc<Group>,
     /// The account of its tasks that belong to no query.
     pub(super) loose: Arc<Account>,
-    /// What its streams may pass.
+    /// What its files and streams may pass.
     flow: Arc<Flow>,
     /// What its queries may use.
     pub(super) fuse: Fuse,
@@ -118,7 +118,7 @@ fn limits(spec: &GroupSpec) -> Limits {
     }
 }
 
-/// What a group may have of streams and shared capacities.
+/// What a group may pass by files and streams, and have of shared capacities.
 fn streams(spec: &GroupSpec) -> flow::Limits {
     flow::Limits {
         weight: spec.io_weight(),

@@ -25,9 +25,9 @@ impl Governor {
     /// ended tasks yield [`KillReason::Shutdown`]. Spawns from then on give cancelled handles.
     ///
     /// A poll that never returns is waited for, as tokio's own shutdown does; not so one that was parked for want of
-    /// memory, by [`MemoryOverrun::Quarantine`](crate::memory::MemoryOverrun::Quarantine): its future is never dropped. A blocking closure that runs is waited
-    /// for within the grace time only: nothing can end it. A second call waits too. A task
-    /// may shut its own governor down: it is not waited for, and ends with the rest.
+    /// memory, by [`MemoryOverrun::Quarantine`](crate::memory::MemoryOverrun::Quarantine): its future is never dropped.
+    /// A blocking closure that runs is waited for within the grace time only: nothing can end it. A second call waits
+    /// too. A task may shut its own governor down: it is not waited for, and ends with the rest.
     ///
     /// The grace time needs no timers of the runtime. tokio does not say whether it has them but by a panic, which
     /// is caught here; a panic hook sees it.

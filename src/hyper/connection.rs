@@ -3,6 +3,7 @@
 //! Mechanism; on workers, as a task of the connections' group.
 
 use super::Executor;
+use futures::future::{Either, select};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -17,9 +18,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
-use futures::future::{Either, select};
-
-type Boxed = Box<dyn Error + Send + Sync>;
+/// Whatever error a service or a body has.
+pub(super) type Boxed = Box<dyn Error + Send + Sync>;
 
 /// Who is at the other end: an extension of each request of [`serve`](super::serve).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! 1. Nothing that one connection does ends the loop or another connection.
 //! 2. Each connection's task holds a receiver of `alive` until its future is gone, however it ends.
 
-use super::connection;
+use super::connection::{self, Boxed};
 use super::listener::BackOff;
 use super::{Executor, Listener};
 use crate::event;
@@ -23,8 +23,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::watch;
 use tower_service::Service;
-
-type Boxed = Box<dyn std::error::Error + Send + Sync>;
 
 /// A client may take as long to send the head of a request, as hyper's own default is.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
-//! A group's streams: what they are limited to, and what their governor has for all of them.
+//! A group's files and streams: what they are limited to, and what their governor has for all of them.
 //!
-//! Mechanism; any thread. A [`Flow`] is changed in place, so that an ALTER binds streams that are open, and those that
-//! wait, at once. The executor's group keeps it without knowing what it is, and so does its companion, where queries are
+//! Mechanism; any thread. A [`Flow`] is changed in place, so that an ALTER binds what is open, and what waits, at
+//! once. The executor's group keeps it without knowing what it is, and so does its companion, where queries are
 //! that were cooled down: their streams are the group's.
 
 use super::resource::{IoResource, Way};
@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::runtime::Handle;
 
-/// What a group may have of streams and shared capacities.
+/// What a group may pass by files and streams, and have of shared capacities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Its part of a capacity among groups that want some of it.
     pub weight: Weight,
     /// Whether its requests go first.
     pub first: bool,
-    /// The most that its streams pass, together; `None` = no limit.
+    /// The most that its files and streams pass in a second, together, in bytes; `None` = no limit.
     pub bytes_per_second: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ impl Station {
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-/// The streams of one group.
+/// The files and streams of one group.
 pub struct Flow {
     pub(super) id: u64,
     pub(super) name: Arc<str>,
@@ -85,7 +85,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// The streams of a group.
+    /// The files and streams of a group.
     pub fn new(station: &Arc<Station>, name: &str, limits: Limits) -> Arc<Flow> {
         let turnstile = Turnstile::new(limits.bytes_per_second);
         let own = Arc::new(Lane::new(&turnstile, Weight::MIN, false));
@@ -103,7 +103,7 @@ impl Flow {
         })
     }
 
-    /// Changes the limits, also for streams that are open and for those that wait.
+    /// Changes the limits, also for what is open and for what waits.
     pub fn set_limits(&self, limits: Limits) {
         let before = std::mem::replace(&mut *self.limits.lock(), limits);
         if before == limits {
@@ -117,7 +117,7 @@ impl Flow {
         }
     }
 
-    /// Lets a group's streams be bound by these limits.
+    /// Lets a group's files and streams be bound by these limits.
     pub fn bind(self: &Arc<Flow>, group: &Group) {
         group.keep(self.clone());
     }

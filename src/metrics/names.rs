@@ -114,7 +114,7 @@ table! {
     GROUP_IO_BYTES = "quotient_group_io_bytes_total", Counter, Bytes, ["group", "direction"],
         "Bytes that the group's queries and tasks read and wrote through files and metered streams.";
     GROUP_IO_THROTTLED = "quotient_group_io_throttled_seconds_total", Counter, Seconds, ["group"],
-        "Time that operations on the group's metered streams waited for its limit and for shared capacities.";
+        "Time that operations on the group's files and metered streams waited for its limit and for shared capacities.";
     GROUP_QUERIES = "quotient_group_queries", Gauge, Count, ["group", "state"],
         "Queries of the group: holding a slot, or waiting for one.";
     GROUP_QUERIES_ENDED = "quotient_group_queries_total", Counter, Count, ["group", "outcome"],

@@ -1,8 +1,8 @@
 //! From samples to what a recorder of the facade understands: whole counters that never go back, and gauges.
 //!
 //! Pure; used by the publishing task alone. Invariants:
-//! 1. What a recorder is told of a counter never shrinks: a group that was dropped and created again begins at zero here, and
-//!    goes on there where it was.
+//! 1. What a recorder is told of a counter never shrinks: a group that was dropped and created again begins at zero
+//!    here, and goes on there where it was.
 //! 2. A gauge whose series has ended is set to zero once: the facade cannot take a series back.
 
 use crate::metrics::names::{Kind, Unit};

@@ -13,6 +13,7 @@ use super::config::{Address, Config, ServerError};
 use super::psql::View;
 use super::session::Session;
 use super::wire::{Broken, Socket, Wire};
+use crate::event;
 use crate::governor::Governor;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -310,7 +311,10 @@ async fn serve(listener: Listener, shared: Arc<Shared>) {
                     Door::opened_by(&shared, number, task);
                 }
                 // Out of descriptors, most likely: some client will go.
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                Err(error) => {
+                    event::accept_failed(&error);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
             },
         }
     }

@@ -49,7 +49,8 @@ use crate::governor::Governor;
 /// # Errors
 ///
 /// [`ServerError::Open`] for an address that other machines can reach and no [`Config::user`];
-/// [`ServerError::Listen`] if the system refuses the address.
+/// [`ServerError::BadUser`] for a user who could not come in, or is named twice; [`ServerError::Listen`] if the system
+/// refuses the address or the thread.
 pub fn serve(governor: &Governor, config: Config) -> Result<ServerHandle, ServerError> {
     listen::start(governor, config)
 }

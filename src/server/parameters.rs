@@ -164,7 +164,7 @@ fn guess(tokens: &[Token<'_>], at: usize, columns: &[(String, Type)]) -> Type {
     Type::Text
 }
 
-/// A value as the client sent it, as a literal.
+/// A value as the client sent it, as a literal. Types have the numbers of PostgreSQL's `pg_type`.
 fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<String, Fault> {
     let Some(bytes) = value else {
         return Ok("NULL".to_owned());

@@ -217,8 +217,6 @@ mod tests {
             "EXPLAIN CLASSIFY (user='a')",
             "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT * FROM groups",
-            "EXPLAIN CLASSIFY (user='bi')",
-            "EXPLAIN DROP RESOURCE GROUP a",
             "SELECT 1",
             "SET application_name = 'x'",
             "BEGIN",

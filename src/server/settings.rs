@@ -17,8 +17,25 @@ enum Use {
     ReadOnly,
 }
 
-/// A setting: its name as SHOW writes it, its value at first, what may be done with it, whether clients are told of it.
-struct Known(&'static str, &'static str, Use, bool);
+/// A setting.
+struct Known {
+    /// As SHOW writes it.
+    name: &'static str,
+    /// Its value at first.
+    first: &'static str,
+    allows: Use,
+    /// Whether clients are told of its changes.
+    is_reported: bool,
+}
+
+const fn setting(name: &'static str, first: &'static str, allows: Use, is_reported: bool) -> Known {
+    Known {
+        name,
+        first,
+        allows,
+        is_reported,
+    }
+}
 
 /// The version of PostgreSQL whose protocol and catalog queries are understood. Below it psql asks in older words;
 /// above it, older programs warn.
@@ -29,35 +46,35 @@ pub(super) const RESOURCE_GROUP: &str = "resource_group";
 
 #[rustfmt::skip]
 const KNOWN: &[Known] = &[
-    Known("application_name", "", Use::Free, true),
-    Known("bytea_output", "hex", Use::Free, false),
-    Known("client_encoding", "UTF8", Use::Fixed, true),
-    Known("client_min_messages", "notice", Use::Free, false),
-    Known("DateStyle", "ISO, MDY", Use::Free, true),
-    Known("default_transaction_isolation", "read committed", Use::Free, false),
-    Known("default_transaction_read_only", "off", Use::Free, true),
-    Known("extra_float_digits", "1", Use::Free, false),
-    Known("idle_in_transaction_session_timeout", "0", Use::Free, false),
-    Known("idle_session_timeout", "0", Use::Free, false),
-    Known("in_hot_standby", "off", Use::ReadOnly, true),
-    Known("integer_datetimes", "on", Use::ReadOnly, true),
-    Known("IntervalStyle", "postgres", Use::Free, true),
-    Known("is_superuser", "on", Use::ReadOnly, true),
-    Known("lc_messages", "C", Use::Free, false),
-    Known("lock_timeout", "0", Use::Free, false),
-    Known("max_identifier_length", "63", Use::ReadOnly, false),
-    Known(RESOURCE_GROUP, "", Use::Free, false),
-    Known("row_security", "on", Use::Free, false),
-    Known("search_path", "public", Use::Free, false),
-    Known("server_encoding", "UTF8", Use::ReadOnly, true),
-    Known("server_version", SERVER_VERSION, Use::ReadOnly, true),
-    Known("server_version_num", "140000", Use::ReadOnly, false),
-    Known("session_authorization", "", Use::ReadOnly, true),
-    Known("standard_conforming_strings", "on", Use::Fixed, true),
-    Known("statement_timeout", "0", Use::Free, false),
-    Known("TimeZone", "UTC", Use::Free, true),
-    Known("transaction_isolation", "read committed", Use::Free, false),
-    Known("transaction_read_only", "off", Use::Free, false),
+    setting("application_name", "", Use::Free, true),
+    setting("bytea_output", "hex", Use::Free, false),
+    setting("client_encoding", "UTF8", Use::Fixed, true),
+    setting("client_min_messages", "notice", Use::Free, false),
+    setting("DateStyle", "ISO, MDY", Use::Free, true),
+    setting("default_transaction_isolation", "read committed", Use::Free, false),
+    setting("default_transaction_read_only", "off", Use::Free, true),
+    setting("extra_float_digits", "1", Use::Free, false),
+    setting("idle_in_transaction_session_timeout", "0", Use::Free, false),
+    setting("idle_session_timeout", "0", Use::Free, false),
+    setting("in_hot_standby", "off", Use::ReadOnly, true),
+    setting("integer_datetimes", "on", Use::ReadOnly, true),
+    setting("IntervalStyle", "postgres", Use::Free, true),
+    setting("is_superuser", "on", Use::ReadOnly, true),
+    setting("lc_messages", "C", Use::Free, false),
+    setting("lock_timeout", "0", Use::Free, false),
+    setting("max_identifier_length", "63", Use::ReadOnly, false),
+    setting(RESOURCE_GROUP, "", Use::Free, false),
+    setting("row_security", "on", Use::Free, false),
+    setting("search_path", "public", Use::Free, false),
+    setting("server_encoding", "UTF8", Use::ReadOnly, true),
+    setting("server_version", SERVER_VERSION, Use::ReadOnly, true),
+    setting("server_version_num", "140000", Use::ReadOnly, false),
+    setting("session_authorization", "", Use::ReadOnly, true),
+    setting("standard_conforming_strings", "on", Use::Fixed, true),
+    setting("statement_timeout", "0", Use::Free, false),
+    setting("TimeZone", "UTC", Use::Free, true),
+    setting("transaction_isolation", "read committed", Use::Free, false),
+    setting("transaction_read_only", "off", Use::Free, false),
 ];
 
 /// The settings of one session that are not as at first.
@@ -69,7 +86,7 @@ pub(super) struct Settings {
 fn known(name: &str) -> Option<&'static Known> {
     KNOWN
         .iter()
-        .find(|known| known.0.eq_ignore_ascii_case(name))
+        .find(|known| known.name.eq_ignore_ascii_case(name))
 }
 
 /// Whether SHOW and SET know the name.
@@ -79,13 +96,13 @@ pub(super) fn is_known(name: &str) -> bool {
 
 /// How SHOW writes the name.
 pub(super) fn canonical(name: &str) -> Option<&'static str> {
-    known(name).map(|known| known.0)
+    known(name).map(|known| known.name)
 }
 
 fn unknown(name: &str) -> Fault {
     let message = format!("unrecognized configuration parameter \"{name}\"");
     let fault = Fault::error("42704", message);
-    match closest(name, KNOWN.iter().map(|known| known.0)) {
+    match closest(name, KNOWN.iter().map(|known| known.name)) {
         Some(word) => fault.hint(format!(
             "did you mean {word}? SET GLOBAL sets the governor's variables"
         )),
@@ -97,15 +114,20 @@ impl Settings {
     /// The value of a setting.
     pub(super) fn get(&self, name: &str) -> Result<&str, Fault> {
         let known = known(name).ok_or_else(|| unknown(name))?;
-        Ok(self.changed.get(known.0).map_or(known.1, String::as_str))
+        Ok(self
+            .changed
+            .get(known.name)
+            .map_or(known.first, String::as_str))
     }
 
     /// All settings, by name, with their values.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
         KNOWN.iter().map(|known| {
             (
-                known.0,
-                self.changed.get(known.0).map_or(known.1, String::as_str),
+                known.name,
+                self.changed
+                    .get(known.name)
+                    .map_or(known.first, String::as_str),
             )
         })
     }
@@ -120,29 +142,32 @@ impl Settings {
         const MOST: usize = 1_000;
         let known = known(name).ok_or_else(|| unknown(name))?;
         let bad = |why: &str| {
-            let message = format!("invalid value for parameter \"{}\": \"{value}\"", known.0);
+            let message = format!(
+                "invalid value for parameter \"{}\": \"{value}\"",
+                known.name
+            );
             Err(Fault::error("22023", message).hint(why.to_owned()))
         };
-        match known.2 {
+        match known.allows {
             Use::ReadOnly => {
-                let message = format!("parameter \"{}\" cannot be changed", known.0);
+                let message = format!("parameter \"{}\" cannot be changed", known.name);
                 return Err(Fault::error("55P02", message));
             }
-            Use::Fixed if !is_same(known.0, value, known.1) => {
-                return bad(&format!("here it is always {}", known.1));
+            Use::Fixed if !is_same(known.name, value, known.first) => {
+                return bad(&format!("here it is always {}", known.first));
             }
             _ if value.len() > MOST || value.contains('\0') => {
                 return Err(Fault::error(
                     "22023",
-                    format!("the value of \"{}\" is too long", known.0),
+                    format!("the value of \"{}\" is too long", known.name),
                 ));
             }
             Use::Fixed => {}
             Use::Free => {
-                self.changed.insert(known.0, value.to_owned());
+                self.changed.insert(known.name, value.to_owned());
             }
         }
-        Ok(known.3.then_some(known.0))
+        Ok(known.is_reported.then_some(known.name))
     }
 
     /// Puts in what the server itself knows.
@@ -153,16 +178,16 @@ impl Settings {
     /// As at first. Its name if the client is to be told.
     pub(super) fn reset(&mut self, name: &str) -> Result<Option<&'static str>, Fault> {
         let known = known(name).ok_or_else(|| unknown(name))?;
-        if known.2 == Use::Free {
-            self.changed.remove(known.0);
+        if known.allows == Use::Free {
+            self.changed.remove(known.name);
         }
-        Ok(known.3.then_some(known.0))
+        Ok(known.is_reported.then_some(known.name))
     }
 
     /// All as at first.
     pub(super) fn reset_all(&mut self) {
         self.changed
-            .retain(|name, _| known(name).is_some_and(|known| known.2 == Use::ReadOnly));
+            .retain(|name, _| known(name).is_some_and(|known| known.allows == Use::ReadOnly));
     }
 
     /// The group that the session's statements were sent to.
@@ -188,7 +213,7 @@ impl Settings {
 }
 
 fn is_reported(name: &str) -> bool {
-    known(name).is_some_and(|known| known.3)
+    known(name).is_some_and(|known| known.is_reported)
 }
 
 /// UTF-8 has several spellings.
@@ -259,7 +284,10 @@ mod tests {
 
     #[test]
     fn names_are_in_order_and_once() {
-        let lower: Vec<String> = KNOWN.iter().map(|known| known.0.to_lowercase()).collect();
+        let lower: Vec<String> = KNOWN
+            .iter()
+            .map(|known| known.name.to_lowercase())
+            .collect();
         assert!(lower.is_sorted_by(|a, b| a < b), "{lower:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! Statements as flat values.
 //!
-//! Pure. Nothing here nests (but for what EXPLAIN explains, once), so that no text can make parsing, printing or dropping recurse. Keys are in lower case,
-//! values are as written; what keys and values mean is the catalog's business. `Display` gives the canonical text,
-//! and `parse(render(statement)) == statement` for everything that [`parse`](super::parse) returns.
+//! Pure. Nothing here nests (but for what EXPLAIN explains, once), so that no text can make parsing, printing or
+//! dropping recurse. Keys are in lower case, values are as written; what keys and values mean is the catalog's
+//! business. `Display` gives the canonical text, and `parse(render(statement)) == statement` for everything that [`parse`](super::parse) returns.
 
 use super::operation::Operation;
 use super::select::Select;

@@ -1,6 +1,7 @@
 //! One request's course: refused, or in line, then running as a task of its query.
 //!
-//! Mechanism; any thread: whichever task polls the caller's future. Dropped at any instant, it leaves the line or ends the task.
+//! Mechanism; any thread: whichever task polls the caller's future. Dropped at any instant, it leaves the line or ends
+//! the task.
 
 use crate::admission::AdmissionError;
 use crate::classify::Attributes;

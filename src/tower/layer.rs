@@ -106,23 +106,9 @@ impl<F, H> ResourceGroupLayer<F, H> {
     /// assert_eq!(axum::body::to_bytes(response.into_body(), 64).await?, "Some(\"closed\") is busy");
     /// # drop(taken); Ok(()) }
     /// ```
+    #[must_use]
     pub fn on_reject<T>(self, hook: T) -> ResourceGroupLayer<F, T> {
-        let Shared {
-            ref governor,
-            ref attributes,
-            meters_bodies,
-            place,
-            ..
-        } = *self.shared;
-        ResourceGroupLayer {
-            shared: Arc::new(Shared {
-                governor: governor.clone(),
-                attributes: attributes.clone(),
-                on_reject: hook,
-                meters_bodies,
-                place,
-            }),
-        }
+        self.changed(hook, self.shared.meters_bodies)
     }
 
     /// Makes the bytes of response bodies IO of their queries, as if they were written to a
@@ -137,20 +123,18 @@ impl<F, H> ResourceGroupLayer<F, H> {
     where
         H: Clone,
     {
-        let Shared {
-            ref governor,
-            ref attributes,
-            ref on_reject,
-            place,
-            ..
-        } = *self.shared;
+        self.changed(self.shared.on_reject.clone(), true)
+    }
+
+    /// The same layer, but for what may be changed of it.
+    fn changed<T>(&self, on_reject: T, meters_bodies: bool) -> ResourceGroupLayer<F, T> {
         ResourceGroupLayer {
             shared: Arc::new(Shared {
-                governor: governor.clone(),
-                attributes: attributes.clone(),
-                on_reject: on_reject.clone(),
-                meters_bodies: true,
-                place,
+                governor: self.shared.governor.clone(),
+                attributes: self.shared.attributes.clone(),
+                on_reject,
+                meters_bodies,
+                place: self.shared.place,
             }),
         }
     }

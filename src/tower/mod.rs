@@ -16,11 +16,12 @@
 //! 2. The inner service that was ready is the one that is called. A request that has to wait in a line gives that
 //!    readiness back and asks for it again when it is its turn, so that lines hold up nobody.
 //! 3. The handler and the response's body are polled by workers, in the group's share and in the query's name, whoever
-//!    polls the connection. The connection is handed frames that are ready; at most 64 KiB and
-//!    one frame are made before it has taken them.
+//!    polls the connection. The connection is handed frames that are ready; at most 64 KiB and one frame are made
+//!    before it has taken them.
 //! 4. The place is free when the handler has returned and its body has come to its end, with the tasks that they spawned
-//!    in the query, not when the response is dropped. A client that has gone, so that the future or the body is dropped, ends the work and frees the place
-//!    at once. Work that must go on all the same belongs on [`task::Builder::group`](crate::task::Builder::group).
+//!    in the query, not when the response is dropped. A client that has gone, so that the future or the body is
+//!    dropped, ends the work and frees the place at once. Work that must go on all the same belongs on
+//!    [`task::Builder::group`](crate::task::Builder::group).
 //! 5. A panic of the handler or of its body goes on in whoever polls the future or the body, as it would without the
 //!    layer: a `CatchPanic` layer around this one sees it.
 //!

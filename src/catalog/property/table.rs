@@ -226,7 +226,7 @@ pub static PROPERTIES: [Property; 19] = [
         allowed: "bytes, with or without a unit; 0 is off",
         example: "100MB",
         enforced: true,
-        doc: "hard cap on what metered streams pass, both directions together",
+        doc: "hard cap on what files (quotient::fs) and metered streams pass, both directions together",
         ..PLAIN
     },
     Property {

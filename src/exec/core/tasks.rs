@@ -1,7 +1,7 @@
 //! A list of tasks, for people: never all of a million.
 //!
-//! Mechanism; any thread. Locks that workers take are held for about a thousand steps at a time. A task can be found from its
-//! first wait on; what ends within its first poll never appears.
+//! Mechanism; any thread. Locks that workers take are held for about a thousand steps at a time. A task can be found
+//! from its first wait on; what ends within its first poll never appears.
 
 use super::Core;
 use crate::exec::account::Account;

@@ -80,7 +80,8 @@ where
     F::Output: Send,
 {
     fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(hooks) = worker.core().hooks() {
+        let hooks = worker.core().hooks();
+        if let Some(hooks) = hooks {
             hooks::call(hooks.before_poll.as_ref(), &self.cell.meta());
         }
         let started = worker.now();
@@ -114,7 +115,7 @@ where
                 Poll::Ready(())
             }
         };
-        if let Some(hooks) = worker.core().hooks() {
+        if let Some(hooks) = hooks {
             hooks::call(hooks.after_poll.as_ref(), &self.cell.meta());
         }
         polled

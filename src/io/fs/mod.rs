@@ -19,7 +19,8 @@
 //!
 //! # Metrics
 //!
-//! `quotient_group_io_bytes_total`, and `quotient_group_cpu_seconds_total` of the kind `blocking`.
+//! `quotient_group_io_bytes_total` and `quotient_group_io_throttled_seconds_total`;
+//! `quotient_group_cpu_seconds_total` and `quotient_group_io_seconds_total` of the kind `blocking`.
 //!
 //! # Examples
 //!

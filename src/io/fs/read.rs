@@ -148,9 +148,10 @@ fn append(file: &File, bytes: &mut Vec<u8>, most: usize) -> io::Result<usize> {
     // In one call where it cannot be too much, which the vector's room says, and nothing else can.
     #[cfg(unix)]
     if room <= most {
-        let read = || rustix::io::read(file, rustix::buffer::spare_capacity(bytes));
-        let mut read = read;
-        return retried(|| read().map_err(io::Error::from));
+        return retried(|| {
+            let room = rustix::buffer::spare_capacity(bytes);
+            rustix::io::read(file, room).map_err(io::Error::from)
+        });
     }
     let most = u64::try_from(most.min(room)).unwrap_or(u64::MAX);
     (&mut &*file).take(most).read_to_end(bytes)

@@ -15,8 +15,8 @@
 //! 6. Requests of lanes that go *first* (those of short_query groups) are granted before all others, for up to half of
 //!    the capacity; beyond it, they are as others.
 //!
-//! The order of calls: [`Shares::pass`], else [`Shares::queue`]; whenever something was queued, given back or changed, [`Shares::next`] until it grants nothing;
-//! the same at [`Shares::due`].
+//! The order of calls: [`Shares::pass`], else [`Shares::queue`]; whenever something was queued, given back or changed,
+//! [`Shares::next`] until it grants nothing; the same at [`Shares::due`].
 
 mod lane;
 

@@ -26,6 +26,12 @@ use tokio::sync::Mutex;
 /// write is accepted before it is done: its error is told by the next write or flush, and a file that is dropped
 /// without a flush writes what it has accepted, but nobody learns whether that worked.
 ///
+/// # Cancel safety
+///
+/// As tokio's, for all of its methods: a call that has begun on the pool runs to its end whether or not it is waited
+/// for, unless its query is killed before; only its result is lost. One that still waits for a write before it has not
+/// begun.
+///
 /// # Examples
 ///
 /// ```
