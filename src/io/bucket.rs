@@ -180,6 +180,7 @@ mod tests {
         assert_eq!(slow.opens_at(ms(0)), Nanos::from_secs(1).plus(Nanos(1)));
         let mut fast = Bucket::new(u64::MAX, ms(0));
         assert_eq!(fast.most(), MOST);
+        assert_eq!(fast.opens_at(Nanos::MAX), Nanos::MAX);
         fast.take(u64::MAX);
         assert!(fast.is_open(Nanos::MAX));
     }
