@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio::runtime::Runtime;
 
 #[global_allocator]
@@ -413,6 +413,155 @@ fn a_write_goes_on_to_its_end_though_its_task_is_aborted() {
         assert!(read.join().unwrap() == pattern(3 * MIB));
         eventually("nothing runs", || running() == 0).await;
         assert_eq!(query.usage().io_written_bytes, 3 * MIB as u64);
+    });
+}
+
+/// A pool of one thread, for which one closure of each group may wait.
+fn a_short_line() -> (Runtime, Governor) {
+    let runtime = multi_thread(2);
+    let builder = Governor::builder().workers(2).init_sql(SQL);
+    let builder = builder.max_blocking_threads(1).max_queued_blocking(1);
+    let governor = runtime.build(builder);
+    (runtime, governor)
+}
+
+#[test]
+fn a_full_line_ends_nothing_that_has_begun() {
+    let _watched = watched("begun");
+    let (runtime, governor) = a_short_line();
+    runtime.block_on(async {
+        let query = admitted(&governor, "g").await;
+        let room = Room::new();
+        let path = pipe(&room);
+        let reading = query.spawn(fs::read(path.clone()));
+        let mut near = writer(&path);
+        // The thread waits for bytes: this one takes the only place in the line, and somebody waits after each slice.
+        let mut next = query.spawn_blocking(|| ());
+        let written = std::thread::spawn(move || near.write_all(&pattern(3 * MIB)));
+        assert!(reading.await.unwrap().unwrap() == pattern(3 * MIB));
+        written.join().unwrap().unwrap();
+        next.await.unwrap();
+
+        // And the same with what nobody waits for any more.
+        let writing = query.spawn(fs::write(path.clone(), pattern(3 * MIB)));
+        let mut far = std::fs::File::open(&path).unwrap();
+        writing.abort();
+        assert!(writing.await.unwrap_err().is_cancelled());
+        next = query.spawn_blocking(|| ());
+        let read = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut far, &mut bytes).unwrap();
+            bytes
+        });
+        eventually("it is written to its end", || read.is_finished()).await;
+        assert!(read.join().unwrap() == pattern(3 * MIB));
+        next.await.unwrap();
+    });
+}
+
+/// Keeps the only thread busy, and the line of `g` full, until told.
+async fn fill(governor: &Governor, query: &Query) -> impl FnOnce() + use<> {
+    let (go, began) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (may_go, has_begun) = (go.clone(), began.clone());
+    drop(admitted(governor, "other").await.spawn_blocking(move || {
+        has_begun.store(true, Ordering::SeqCst);
+        while !may_go.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }));
+    eventually("the pool is busy", || began.load(Ordering::SeqCst)).await;
+    drop(query.spawn_blocking(|| ()));
+    move || go.store(true, Ordering::SeqCst)
+}
+
+#[test]
+fn what_was_refused_has_not_moved_the_position() {
+    let _watched = watched("refused");
+    let (runtime, governor) = a_short_line();
+    let room = Room::new();
+    let path = room.path().join("f");
+    std::fs::write(&path, "0123456789").unwrap();
+    runtime.block_on(async {
+        let _entered = governor.enter();
+        for seeks in [false, true] {
+            let query = admitted(&governor, "g").await;
+            let mut options = File::options();
+            let mut file = options.read(true).write(true).open(&path).await.unwrap();
+            // Six bytes are read ahead.
+            while futures::poll!(Box::pin(file.read(&mut [0; 6]))).is_ready() {
+                file.rewind().await.unwrap();
+            }
+            file.sync_all().await.unwrap();
+            let empty = fill(&governor, &query).await;
+            let told = query.run(async move {
+                let refused = if seeks {
+                    file.stream_position().await.map(drop)
+                } else {
+                    file.write(b"X").await.map(drop)
+                };
+                assert!(refused.is_err());
+                empty();
+                loop {
+                    // The line is full for some time still.
+                    let mut bytes = [0; 3];
+                    match file.read(&mut bytes).await {
+                        Ok(many) => return bytes[..many].to_vec(),
+                        Err(_) => tokio::task::yield_now().await,
+                    }
+                }
+            });
+            assert_eq!(told.await.unwrap(), b"012", "{seeks}");
+        }
+    });
+    assert_eq!(std::fs::read(&path).unwrap(), b"0123456789");
+}
+
+#[test]
+fn what_cannot_go_back_does_not_read_what_it_was_to_write() {
+    let _watched = watched("no way back");
+    let (runtime, governor) = one_thread();
+    runtime.block_on(async {
+        let _entered = governor.enter();
+        let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut file = File::from(std::os::fd::OwnedFd::from(near));
+        // Read ahead, where there is no position.
+        assert!(futures::poll!(Box::pin(file.read(&mut [0; 6]))).is_pending());
+        far.write_all(b"abcdef").unwrap();
+        assert_eq!(file.write(b"to write").await.unwrap(), 8);
+        assert!(file.flush().await.is_err());
+        far.write_all(b"ghi").unwrap();
+        let mut bytes = [0; 8];
+        let many = file.read(&mut bytes).await.unwrap();
+        assert_eq!(&bytes[..many], b"ghi");
+    });
+}
+
+#[test]
+fn a_length_is_set_after_a_read_also_if_an_error_was_not_told_yet() {
+    let _watched = watched("not told");
+    let (runtime, governor) = one_thread();
+    let room = Room::new();
+    let path = room.path().join("f");
+    std::fs::write(&path, "0123456789").unwrap();
+    runtime.block_on(async {
+        let _entered = governor.enter();
+        let mut file = File::open(&path).await.unwrap();
+        file.write_all(b"X").await.unwrap();
+        // It keeps the error of the write.
+        file.sync_all().await.unwrap();
+        let query = admitted(&governor, "g").await;
+        let empty = fill(&governor, &query).await;
+        assert!(futures::poll!(Box::pin(file.read(&mut [0; 6]))).is_pending());
+        let mut setting = Box::pin(file.set_len(3));
+        assert!(futures::poll!(&mut setting).is_pending());
+        empty();
+        assert!(setting.await.is_err(), "it is open for reading only");
+        let mut bytes = [0; 3];
+        file.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"012");
     });
 }
 

@@ -71,7 +71,8 @@ impl Builder {
 
     /// How many closures of one group may wait for a thread of the blocking pool, at least 1. One more is refused: its
     /// handle yields a cancelled `JoinError` whose reason is
-    /// [`KillReason::BlockingQueueFull`](crate::KillReason::BlockingQueueFull). Default: 102 400.
+    /// [`KillReason::BlockingQueueFull`](crate::KillReason::BlockingQueueFull). What a read, a copy or a write of
+    /// [`fs`](crate::fs) has begun goes on however many wait. Default: 102 400.
     pub fn max_queued_blocking(mut self, closures: usize) -> Builder {
         self.blocking.queue = closures;
         self

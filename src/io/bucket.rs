@@ -81,7 +81,8 @@ impl Bucket {
     /// When that will be, if nothing more is taken.
     pub fn opens_at(&self, now: Nanos) -> Nanos {
         let rate = i128::from(self.rate);
-        let known = self.balance + rate.saturating_mul(i128::from(now.since(self.at).0));
+        let come = rate.saturating_mul(i128::from(now.since(self.at).0));
+        let known = self.balance.saturating_add(come);
         if known > 0 {
             return now;
         }
@@ -179,6 +180,7 @@ mod tests {
         assert_eq!(slow.opens_at(ms(0)), Nanos::from_secs(1).plus(Nanos(1)));
         let mut fast = Bucket::new(u64::MAX, ms(0));
         assert_eq!(fast.most(), MOST);
+        assert_eq!(fast.opens_at(Nanos::MAX), Nanos::MAX);
         fast.take(u64::MAX);
         assert!(fast.is_open(Nanos::MAX));
     }

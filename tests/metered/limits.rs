@@ -3,8 +3,11 @@
 use super::{alter, assert_within, governor, group, pipe, read_to_end, timed_write};
 use quotient::io::Metered;
 use quotient::{Attributes, Governor};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
 #[tokio::test(start_paused = true)]
@@ -153,6 +156,26 @@ async fn who_leaves_the_line_makes_room_for_the_next() {
     assert_within(begun.elapsed(), 0, 41);
     // What they were granted went back: nothing is owed for it.
     assert_eq!(g.usage().io_written_bytes, 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_neither_keeps_the_others_asleep_nor_lifts_the_limit() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker of a foreign executor");
+        }
+    }
+    let governor = governor(&[("g", "max_io_bytes_per_second=1000")]);
+    let g = group(&governor, "g");
+    let (mut first, _far) = pipe(&g);
+    timed_write(&mut first, 40).await;
+    let waker = Waker::from(Arc::new(Panics));
+    let mut cx = Context::from_waker(&waker);
+    let (mut foreign, _its_far) = pipe(&g);
+    let polled = Pin::new(&mut foreign).poll_write(&mut cx, &[0; 20]);
+    assert!(polled.is_pending());
+    assert_within(timed_write(&mut first, 1_000).await, 960, 1_081);
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,6 +68,34 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
+    cast(origin, account, lease, closure, false)
+}
+
+/// The same for a closure that goes on with what another one began: a full line does not refuse it.
+pub fn go_on<F, R>(
+    origin: Origin,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    closure: F,
+) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    cast(origin, account, lease, closure, true)
+}
+
+fn cast<F, R>(
+    origin: Origin,
+    account: &Arc<Account>,
+    lease: Option<Lease>,
+    closure: F,
+    goes_on: bool,
+) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
     // What the closure itself needs is its query's.
     let _owner = mem::enter(account.memory());
     let (cell, span) = Cell::<Outcome<R>>::new(account.clone(), origin, Kind::Closure);
@@ -79,7 +107,7 @@ where
     account.task_began(cell.id().number());
     let job = Box::new(Job::new(closure, scope, cell.clone(), span));
     let number = |number| cell.placed(Place::unpack(number));
-    account.core().pool().submit(account, job, number);
+    account.core().pool().submit(account, job, goes_on, number);
     JoinHandle::new(cell)
 }
 

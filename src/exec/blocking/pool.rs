@@ -140,11 +140,13 @@ impl Pool {
         self.state.lock()
     }
 
-    /// Puts a closure in line; `numbered` is told its number, under the lock.
+    /// Puts a closure in line; `numbered` is told its number, under the lock. One that `goes_on` with what another one
+    /// began is not refused because the line is full.
     pub(super) fn submit(
         self: &Arc<Self>,
         account: &Account,
         work: Work,
+        goes_on: bool,
         numbered: impl FnOnce(u64),
     ) {
         let now = self.clock.now();
@@ -157,7 +159,12 @@ impl Pool {
             return drop(work);
         }
         let (slot, owner) = (account.group().io, account.stream().1);
-        match state.policy.push(slot, now, owner, work) {
+        let pushed = if goes_on {
+            Ok(state.policy.push_on(slot, now, owner, work))
+        } else {
+            state.policy.push(slot, now, owner, work)
+        };
+        match pushed {
             Ok(number) => {
                 numbered(number);
                 self.answer(state);

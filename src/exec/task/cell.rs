@@ -376,7 +376,7 @@ impl<T> Cell<Outcome<T>> {
 }
 
 /// Runs foreign code whose panic nobody can be told of.
-pub(in crate::exec) fn contain(f: impl FnOnce()) {
+pub(crate) fn contain(f: impl FnOnce()) {
     // Dropping the payload of the panic may panic as well; that one is leaked.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);

@@ -26,7 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
-pub(super) use cell::{Cell, Kind, Meta, Outcome, Task, contain};
+pub(crate) use cell::contain;
+pub(super) use cell::{Cell, Kind, Meta, Outcome, Task};
 pub use spawn::{spawn, spawn_as, spawn_beside};
 pub use tokio::task::{consume_budget, coop, unconstrained};
 

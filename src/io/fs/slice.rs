@@ -3,7 +3,7 @@
 //! Mechanism; slices run on the pool's threads. Invariants:
 //! 1. A slice moves at most [`SLICE`] bytes. After it, if anyone waits for a thread, the work stands in the pool's queue
 //!    again, behind what its group has there, and the pool chooses anew whose turn it is. If nobody does, the next slice
-//!    follows in the same closure.
+//!    follows in the same closure. A full line refuses what begins, and nothing that goes on.
 //! 2. The next slice is queued by the one before: the task that waits is woken once, at the end. Only in a group with
 //!    `max_io_bytes_per_second` it is woken for each slice, since it, and no thread of the pool, waits for that.
 
@@ -50,16 +50,18 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    submit_as(surroundings(), closure)
+    let whose = surroundings();
+    blocking::spawn(Origin::here(), &whose.account, whose.lease, closure)
 }
 
-/// Runs a closure on the pool.
-pub(super) fn submit_as<F, R>(whose: Surroundings, closure: F) -> JoinHandle<R>
+/// The same with what was begun: it is not refused because others wait, however many.
+#[track_caller]
+pub(super) fn go_on<F, R>(whose: Surroundings, closure: F) -> JoinHandle<R>
 where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    blocking::spawn(Origin::here(), &whose.account, whose.lease, closure)
+    blocking::go_on(Origin::here(), &whose.account, whose.lease, closure)
 }
 
 /// One call in one closure.
@@ -111,7 +113,11 @@ pub(super) async fn run<W: Work>(work: W) -> io::Result<W::Output> {
             return Err(lost(None));
         };
         let (sender, progress) = oneshot::channel();
-        let first = submit(move || turn(work, sender, pass));
+        let slices = move || turn(work, sender, pass);
+        let first = match held.whose.take() {
+            None => submit(slices),
+            Some(_) => go_on(surroundings(), slices),
+        };
         held = match progress.await {
             Ok(Progress::Ended(result)) => return result,
             Ok(Progress::Paused(held)) => held,
@@ -127,7 +133,7 @@ pub(super) async fn run<W: Work>(work: W) -> io::Result<W::Output> {
 
 /// All slices of `work`, with nobody waiting for it, and so without waits for limits.
 pub(super) fn run_unattended<W: Work>(whose: Surroundings, mut work: W) {
-    drop(submit_as(whose, move || {
+    drop(go_on(whose, move || {
         for _ in 0..TOGETHER {
             if work.slice(SLICE).end.is_some() {
                 return;
@@ -166,7 +172,9 @@ fn turn<W: Work>(mut work: W, sender: oneshot::Sender<Progress<W>>, mut pass: Pa
         }
         pass = Pass::free(SLICE);
     }
-    drop(submit(move || turn(work, sender, Pass::free(SLICE))));
+    drop(go_on(surroundings(), move || {
+        turn(work, sender, Pass::free(SLICE));
+    }));
 }
 
 /// Writes all the bytes, and counts those that were written; how many that were, and whether it worked.

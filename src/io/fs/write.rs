@@ -5,8 +5,9 @@
 //! 2. Whoever finds the other gone has the rest written: the future when it is dropped between two slices, the slice
 //!    when the future was dropped meanwhile. Which of the two it is, [`Relay`] says.
 
-use super::slice::{self, SLICE, Work, lost, run_unattended, submit, write_all};
+use super::slice::{self, SLICE, Work, go_on, lost, run_unattended, submit, write_all};
 use super::toll::{self, Pass};
+use crate::exec::join::JoinHandle;
 use crate::exec::task::{Surroundings, surroundings};
 use crate::mem;
 use crate::sync::Mutex;
@@ -34,7 +35,7 @@ pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Re
     while writing.is_due() {
         let written = match toll::pass(SLICE.min(writing.left().len().max(1))).await {
             Ok(pass) => match writing.next(pass) {
-                Some(slice) => match submit(move || slice.write()).await {
+                Some(slice) => match slice.submit().await {
                     Ok(written) => written,
                     Err(error) => Err(lost(error.cause().cloned())),
                 },
@@ -183,6 +184,13 @@ struct Slice {
 }
 
 impl Slice {
+    fn submit(self) -> JoinHandle<io::Result<()>> {
+        match self.place {
+            Place::Path(_) => submit(move || self.write()),
+            Place::Open(_) => go_on(surroundings(), move || self.write()),
+        }
+    }
+
     fn write(self) -> io::Result<()> {
         let file = self.place.open()?;
         let (bytes, written) = write_all(&file, &self.memory);

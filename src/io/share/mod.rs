@@ -217,6 +217,8 @@ impl Shares {
         let lane = &mut self.lanes[slot.0 as usize];
         lane.passed = lane.passed.saturating_sub(bytes);
         if let Some(bucket) = &mut self.bucket {
+            // What was granted while there was no limit, or a higher one, was not paid for in full.
+            let bytes = bytes.min(bucket.most());
             bucket.give_back(bytes);
             lane.prepaid = lane.prepaid.saturating_add(bytes);
         }
@@ -308,16 +310,18 @@ impl Shares {
         }
     }
 
-    /// Sets a few bytes aside: a tenth of what comes in within a round, so that what there is goes by weight.
+    /// Sets a few bytes aside: a tenth of what comes in within a round, so that what there is goes by weight. At least
+    /// what is worth an operation, but no more than one may owe; and no fewer the higher the rate, so that a full bucket
+    /// is divided in a thousand steps at most.
     fn set_aside(&mut self, slot: Slot) {
         let Some(bucket) = &self.bucket else { return };
-        let bytes = (bucket.rate() / 10_000).clamp(WORTH_IT, bucket.most().max(WORTH_IT));
+        let bytes = (bucket.rate() / 10_000).max(WORTH_IT.min(bucket.most()));
         self.pay(slot, bytes);
         let lane = &mut self.lanes[slot.0 as usize];
         if lane.allowance == 0 {
             self.holders.push(slot);
         }
-        lane.allowance += bytes;
+        lane.allowance = lane.allowance.saturating_add(bytes);
     }
 
     fn grant(&mut self, slot: Slot, bytes: u64, now: Nanos) -> u64 {

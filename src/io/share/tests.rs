@@ -240,6 +240,56 @@ fn without_a_limit_whoever_waits_passes_though_another_lane_were_next() {
 }
 
 #[test]
+fn a_limit_beyond_all_measure_is_divided_in_few_steps() {
+    let mut shares = Shares::new(Some(100 * MB), Nanos::ZERO);
+    let lanes = [100, 1].map(|weight| shares.add(Weight::new(weight), false));
+    while shares.pass(lanes[1], 1 << 20, Nanos::ZERO).is_some() {}
+    shares.queue(lanes[0], 1_000, Nanos::ZERO);
+    shares.queue(lanes[1], 1 << 20, Nanos::ZERO);
+    let mut now = Nanos::ZERO;
+    while shares.is_contended() {
+        now = shares.due(now).unwrap();
+        shares.next(now);
+    }
+    // The first lane is busy, and far behind: what comes in is set aside for it, by the millions of gigabytes.
+    let last = shares.queue(lanes[1], 1_000, now);
+    shares.set_rate(Some(u64::MAX), now);
+    let begun = now;
+    now = now.plus(Nanos::from_micros(100));
+    let granted = loop {
+        if let Some(granted) = shares.next(now) {
+            break granted;
+        }
+        now = shares.due(now).unwrap();
+    };
+    assert_eq!(granted, (last, 1_000));
+    assert!(now <= begun.plus(Nanos::from_millis(2)), "{now}");
+}
+
+#[test]
+fn what_was_not_paid_for_is_not_given_back() {
+    let mut shares = Shares::new(None, Nanos::ZERO);
+    let [a, b] = [1, 1].map(|weight| shares.add(Weight::new(weight), false));
+    assert_eq!(shares.pass(a, 1 << 40, Nanos::ZERO), Some(1 << 40));
+    shares.set_rate(Some(MB), Nanos::ZERO);
+    shares.give_back(a, 1 << 40);
+    // It would have had all of the capacity for days.
+    let mut had = [0, 0];
+    let mut now = Nanos::ZERO;
+    let mut line = [a, b].map(|lane| shares.queue(lane, 20_000, now));
+    while now < Nanos::from_secs(2) {
+        while let Some((ticket, bytes)) = shares.next(now) {
+            let which = usize::from(ticket == line[1]);
+            had[which] += bytes;
+            line[which] = shares.queue([a, b][which], 20_000, now);
+        }
+        now = shares.due(now).unwrap();
+    }
+    let [a, b] = had;
+    assert!(u64::abs_diff(a, b) <= 100_000, "{a} {b}");
+}
+
+#[test]
 fn a_thousand_lanes_of_one_stream_have_equal_parts() {
     let mut world = World::new(100 * MB);
     let lanes: Vec<Slot> = (0..1_000)

@@ -6,6 +6,7 @@
 //! any more.
 
 use super::{Seat, Turnstile, Unserved};
+use crate::exec::task::contain;
 use crate::mem;
 use crate::unit::Nanos;
 use std::sync::Arc;
@@ -94,7 +95,9 @@ impl Turnstile {
             };
             state.seats.values().filter_map(waker).collect()
         };
-        wakers.into_iter().for_each(|waker| waker.wake());
+        wakers
+            .into_iter()
+            .for_each(|waker| contain(|| waker.wake()));
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) use driver::Beat;
 pub(super) use place::{Grant, Lane, Place};
 
 use super::share::{Shares, Ticket};
+use crate::exec::task::contain;
 use crate::mem;
 use crate::sched::fair::Slot;
 use crate::sync::Mutex;
@@ -262,8 +263,9 @@ impl Turnstile {
 
 impl After {
     fn tell(self, sooner: &Notify) {
+        // One that panics must neither keep the others asleep nor end the driver.
         for waker in self.wake {
-            waker.wake();
+            contain(|| waker.wake());
         }
         if self.sooner {
             sooner.notify_one();

@@ -110,17 +110,21 @@ impl<J> Pool<J> {
     ///
     /// The closure, if the line is full.
     pub fn push(&mut self, slot: Slot, now: Nanos, owner: u64, job: J) -> Result<u64, Full<J>> {
-        let line = &mut self.lines[slot.0 as usize];
-        if line.len() >= self.limit {
+        if self.queued_of(slot) >= self.limit {
             let limit = self.limit;
             return Err(Full { job, limit });
         }
+        Ok(self.push_on(slot, now, owner, job))
+    }
+
+    /// The same for a closure that goes on with what another one began: it is taken however many wait.
+    pub fn push_on(&mut self, slot: Slot, now: Nanos, owner: u64, job: J) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        line.push(number, owner, job);
+        self.lines[slot.0 as usize].push(number, owner, job);
         self.queued += 1;
         self.fair.wake(slot, now, false);
-        Ok(number)
+        number
     }
 
     /// The closure that a free thread runs now; None if there is none, or what is left is reserved for other groups.

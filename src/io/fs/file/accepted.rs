@@ -8,7 +8,7 @@
 use super::super::buffer::Buffer;
 use super::super::slice::{self, lost, write_all};
 use super::super::toll::Pass;
-use super::cursor::{Done, go_back};
+use super::cursor::{Ahead, Done};
 use crate::exec::join::JoinHandle;
 use std::fs::File as StdFile;
 use std::io;
@@ -25,7 +25,7 @@ const GONE: u8 = 2;
 /// The closure's side.
 pub(super) struct Accepted {
     std: Arc<StdFile>,
-    back: Option<i64>,
+    ahead: Arc<Ahead>,
     buffer: Buffer,
     pass: Option<Pass>,
     fate: Arc<AtomicU8>,
@@ -35,13 +35,13 @@ pub(super) struct Accepted {
 impl Accepted {
     pub(super) fn new(
         std: Arc<StdFile>,
-        back: Option<i64>,
+        ahead: Arc<Ahead>,
         buffer: Buffer,
         pass: Pass,
     ) -> Accepted {
         Accepted {
             std,
-            back,
+            ahead,
             buffer,
             pass: Some(pass),
             fate: Arc::new(AtomicU8::new(ASKED)),
@@ -51,8 +51,12 @@ impl Accepted {
 
     fn write(&mut self) -> io::Result<()> {
         self.has_run = true;
-        go_back(&self.std, self.back)?;
-        let (bytes, written) = write_all(&self.std, self.buffer.bytes());
+        let back = self.ahead.go_back(&self.std);
+        let (bytes, written) = match back {
+            Ok(()) => write_all(&self.std, self.buffer.bytes()),
+            Err(error) => (0, Err(error)),
+        };
+        // Written or not, they are nothing that was read.
         self.buffer.discard();
         if let Some(pass) = self.pass.take() {
             pass.pay(bytes);

@@ -3,7 +3,7 @@
 //! Mechanism; driven by whoever holds the file, on any thread. Invariants:
 //! 1. While an operation is under way, the buffer is with it; at rest, the buffer has what was read and not yet taken.
 //! 2. The kernel's position is then as many bytes ahead of the program's: whatever depends on the position goes back
-//!    by them first.
+//!    by them first. It forgets how many they are when it does so, and not before: it may be refused or killed.
 //! 3. An error of a write is told once, by the next write or flush, whoever met it first.
 
 use super::super::buffer::Buffer;
@@ -18,6 +18,7 @@ use std::future::poll_fn;
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 #[derive(Debug, Default)]
@@ -29,7 +30,12 @@ pub(super) struct Cursor {
     pub(super) write_error: Option<ErrorKind>,
     /// Where the last seek went.
     pub(super) position: u64,
+    ahead: Arc<Ahead>,
 }
+
+/// How many bytes the kernel's position is ahead, those in the buffer aside. What changes it is one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Ahead(AtomicU64);
 
 /// An operation that has ended.
 #[derive(Debug)]
@@ -75,28 +81,30 @@ impl Cursor {
         }
     }
 
-    /// Waits for what is under way. The error of a write is kept.
+    /// Waits for what is under way, also if an earlier error has not been told. The error of a write is kept.
     pub(super) async fn at_rest(&mut self) {
-        let flushed = poll_fn(|cx| self.poll_flush(cx)).await;
-        if let Err(error) = flushed {
-            self.write_error = Some(error.kind());
+        match poll_fn(|cx| self.poll_done(cx)).await {
+            Ok(Some(Done::Write(Err(error)))) | Err(error) => self.write_error = Some(error.kind()),
+            Ok(_) => {}
         }
     }
 
-    /// How the kernel's position gets back to the program's. What was read ahead is forgotten.
-    fn step_back(&mut self) -> Option<i64> {
-        match self.buffer.discard() {
-            0 => None,
-            ahead => i64::try_from(ahead).ok().map(|ahead| -ahead),
-        }
+    /// What was read ahead is forgotten; what begins now goes back by it first.
+    fn step_back(&mut self) -> Arc<Ahead> {
+        let ahead = self.buffer.discard() as u64;
+        self.ahead.0.fetch_add(ahead, Relaxed);
+        self.ahead.clone()
     }
 
     /// Begins to read.
     pub(super) fn start_read(&mut self, std: &Arc<StdFile>, pass: Pass) {
+        // Nothing of it is there, but what was meant to go back may not have begun.
+        let ahead = self.step_back();
         let mut buffer = std::mem::take(&mut self.buffer);
         let std = std.clone();
         self.operation = Some(submit(move || {
-            let read = buffer.read_from(&mut &*std, pass.most());
+            let back = ahead.go_back(&std);
+            let read = back.and_then(|()| buffer.read_from(&mut &*std, pass.most()));
             let bytes = read.as_ref().map_or(0, |&many| many as u64);
             record_io(Direction::Read, bytes);
             pass.pay(bytes);
@@ -111,38 +119,27 @@ impl Cursor {
         bytes: &[io::IoSlice<'_>],
         pass: Pass,
     ) -> io::Result<usize> {
-        let back = self.step_back();
+        let ahead = self.step_back();
         let mut buffer = std::mem::take(&mut self.buffer);
         let many = buffer.take(bytes, pass.most());
-        let accepted = Accepted::new(std.clone(), back, buffer, pass);
+        let accepted = Accepted::new(std.clone(), ahead, buffer, pass);
         self.operation = Some(accepted::submit(accepted)?);
         Ok(many)
     }
 
     /// Begins to seek.
     pub(super) fn start_seek(&mut self, std: &Arc<StdFile>, to: SeekFrom) {
-        let back = self.step_back();
-        // In one step, unless that is beyond what a number can say.
-        let (first, to) = match (back, to) {
-            (Some(back), SeekFrom::Current(offset)) => match offset.checked_add(back) {
-                Some(offset) => (None, SeekFrom::Current(offset)),
-                None => (Some(back), to),
-            },
-            _ => (None, to),
-        };
-        self.start(std, move |mut file| {
-            go_back(file, first)?;
-            file.seek(to)
-        });
+        let ahead = self.step_back();
+        self.start(std, move |file| ahead.seek(file, to));
     }
 
     /// Sets the length of the file, with nothing else under way.
     pub(super) async fn set_len(&mut self, std: &Arc<StdFile>, size: u64) -> io::Result<()> {
         self.at_rest().await;
-        let back = self.step_back();
+        let ahead = self.step_back();
         let position = self.position;
         self.start(std, move |file| {
-            go_back(file, back)?;
+            ahead.go_back(file)?;
             file.set_len(size)?;
             Ok(position)
         });
@@ -162,10 +159,31 @@ impl Cursor {
     }
 }
 
-/// Moves the position of the kernel back to the program's.
-pub(super) fn go_back(mut file: &StdFile, back: Option<i64>) -> io::Result<()> {
-    match back {
-        Some(back) => file.seek(SeekFrom::Current(back)).map(drop),
-        None => Ok(()),
+impl Ahead {
+    fn take(&self) -> Option<i64> {
+        match self.0.swap(0, Relaxed) {
+            0 => None,
+            ahead => i64::try_from(ahead).ok().map(|ahead| -ahead),
+        }
+    }
+
+    /// Moves the position of the kernel back to the program's.
+    pub(super) fn go_back(&self, mut file: &StdFile) -> io::Result<()> {
+        match self.take() {
+            Some(back) => file.seek(SeekFrom::Current(back)).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The same and a seek: in one step, unless that is beyond what a number can say.
+    fn seek(&self, mut file: &StdFile, to: SeekFrom) -> io::Result<u64> {
+        let (SeekFrom::Current(offset), Some(back)) = (to, self.take()) else {
+            return file.seek(to);
+        };
+        if let Some(offset) = offset.checked_add(back) {
+            return file.seek(SeekFrom::Current(offset));
+        }
+        file.seek(SeekFrom::Current(back))?;
+        file.seek(to)
     }
 }
