@@ -124,7 +124,11 @@ fn commit(governor: &Governor, runtime: &tokio::runtime::Runtime, name: &str) {
     // What it freed on its way is the allocator's until it purges (a vector that doubled has freed as much as it
     // holds), and so is what small blocks are more than what was asked for; huge pages round both up.
     // A thread's heap begins with 2 MiB, and one to three are started.
-    let slack = if held > MIB { 24 * MIB + held } else { 12 * MIB };
+    let slack = if held > MIB {
+        24 * MIB + held
+    } else {
+        12 * MIB
+    };
     assert!(grown <= held + slack, "resident +{grown}");
     assert!(after * 2 > before, "{before} turns before, {after} after");
     assert!(!ticker.is_finished());
