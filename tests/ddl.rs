@@ -302,20 +302,6 @@ fn io_weight_follows_cpu_core_limit_until_it_is_set() {
 }
 
 #[test]
-fn no_property_is_said_to_be_stored_without_being_obeyed() {
-    let catalog = catalog();
-    let script = "CREATE RESOURCE GROUP g WITH ('cpu_weight'='3', 'concurrency_limit'='4', 'max_io_bytes_per_second'='20', 'queue_timeout'='300s', 'type'='short_query', 'io_weight'='2')";
-    let idle = |output: &Output| {
-        let mut notices = output.notices().iter();
-        notices.any(|notice| notice.kind == NoticeKind::NotEnforced)
-    };
-    assert!(!idle(&show(&catalog, script)));
-    let shown = show(&catalog, "SHOW VERBOSE RESOURCE GROUPS ALL");
-    assert!(!idle(&shown));
-    assert_eq!(column(&shown, "notes"), ["", ""]);
-}
-
-#[test]
 fn show_lists_one_row_per_classifier_with_the_columns_in_order() {
     let catalog = catalog();
     run(

@@ -232,14 +232,6 @@ impl GroupSpec {
         self.bytes(Key::MaxIoBytesPerSecond).filter(|b| b.0 > 0)
     }
 
-    /// The properties that are set away from their defaults but that this version does not obey.
-    pub fn not_enforced(&self) -> impl Iterator<Item = Key> + '_ {
-        self.properties
-            .iter()
-            .filter(|(key, written)| !is_enforced(**key, &written.setting))
-            .map(|(key, _)| *key)
-    }
-
     /// The statement that makes the group as it is. For `default_wg`, which is always there, it is an ALTER.
     pub fn to_statement(&self) -> Statement {
         let assignment = |(key, written): (&Key, &Written)| Assignment {
@@ -270,10 +262,4 @@ impl GroupSpec {
             properties,
         })
     }
-}
-
-/// Whether leaving the property to this version keeps the promise of its value.
-pub(super) fn is_enforced(key: Key, setting: &Setting) -> bool {
-    let property = key.property();
-    property.enforced || !property.departs(setting)
 }

@@ -208,15 +208,9 @@ fn percent(share: Number) -> String {
     }
 }
 
-/// What this version or this machine makes of a group's properties, in one cell.
+/// What this machine makes of a group's properties, in one cell.
 fn notes(group: &GroupSpec) -> String {
-    let mut notes = Vec::new();
-    let idle: Vec<&str> = group.not_enforced().map(Key::name).collect();
-    if !idle.is_empty() {
-        notes.push(format!("not enforced by this version: {}", idle.join(", ")));
-    }
-    for (key, effect) in clamped(group) {
-        notes.push(format!("{} is {effect} in effect", key.name()));
-    }
+    let note = |(key, effect): (Key, _)| format!("{} is {effect} in effect", key.name());
+    let notes: Vec<String> = clamped(group).into_iter().map(note).collect();
     notes.join("; ")
 }

@@ -146,7 +146,6 @@ impl Script {
         let (level, code) = match notice.kind {
             NoticeKind::Clamped => (Level::Warning, "clamped"),
             NoticeKind::NoEffect => (Level::Warning, "no_effect"),
-            NoticeKind::NotEnforced => (Level::Note, "not_enforced"),
             NoticeKind::Skipped => (Level::Note, "skipped"),
             NoticeKind::Shortened => (Level::Note, "shortened"),
         };

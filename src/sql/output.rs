@@ -123,8 +123,6 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoticeKind {
-    /// A property is set that this version stores but does not enforce.
-    NotEnforced,
     /// A value is beyond this machine: kept as written, smaller in effect.
     Clamped,
     /// What was set has no effect while something else is as it is.
@@ -240,7 +238,7 @@ impl Output {
         &self.tag
     }
 
-    /// What there is to know besides: properties that are not enforced, values that were clamped.
+    /// What there is to know besides: values that were clamped, rows that are not shown.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }
@@ -352,16 +350,16 @@ mod tests {
     fn a_statement_without_a_table_shows_its_tag_and_notices() {
         let mut output = Output::done("CREATE RESOURCE GROUP");
         let notice = Notice {
-            kind: NoticeKind::NotEnforced,
+            kind: NoticeKind::Clamped,
             groups: vec!["etl".to_owned()],
             property: Some("mem_limit"),
-            message: "'mem_limit' of etl is not enforced by this version".to_owned(),
+            message: "'mem_limit' of etl is cut".to_owned(),
         };
         output.notice(notice.clone());
         output.notice(notice);
         assert_eq!(
             output.to_string(),
-            "CREATE RESOURCE GROUP\nnotice: 'mem_limit' of etl is not enforced by this version\n"
+            "CREATE RESOURCE GROUP\nnotice: 'mem_limit' of etl is cut\n"
         );
     }
 

@@ -130,8 +130,3 @@ fn holds(group: &GroupSpec, key: Key, written: &Option<String>) -> String {
 fn numbered(classifier: &ClassifierSpec) -> String {
     format!("{} {}", classifier.id, classifier.identity())
 }
-
-/// Whether this version obeys the property.
-fn is_enforced(group: &GroupSpec, key: Key) -> bool {
-    !group.not_enforced().any(|idle| idle == key)
-}

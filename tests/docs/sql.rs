@@ -80,9 +80,6 @@ fn the_table_of_properties_is_the_one_that_statements_are_checked_against() {
         if p.immutable {
             doc += "; fixed once the group exists, but for OR REPLACE";
         }
-        if !p.enforced {
-            doc += ". *Not enforced by this version*";
-        }
         table += &format!(
             "| `{}`{alias} | {} | {} | `'{}'='{}'` | {doc} |\n",
             p.name, p.allowed, p.absent, p.name, p.example

@@ -100,16 +100,12 @@ pub struct Property {
     pub kind: Kind,
     /// The range in words.
     pub allowed: &'static str,
-    /// The value, as one would write it, that has the same effect as leaving the property out; `None` if there is none.
-    pub default: Option<&'static str>,
     /// What holds when it is left out, in words.
     pub absent: &'static str,
     /// An example of a value.
     pub example: &'static str,
     /// Fixed once the group exists.
     pub immutable: bool,
-    /// Whether this version obeys it. One that is not is stored and shown, and every answer says so.
-    pub enforced: bool,
     /// What it does.
     pub doc: &'static str,
 }
@@ -305,12 +301,6 @@ impl Property {
             Kind::Word(word) => vec![word],
             _ => Vec::new(),
         }
-    }
-
-    /// Whether a value does something that leaving the property out would not do.
-    pub fn departs(&self, setting: &Setting) -> bool {
-        let default = self.default.and_then(|text| self.read(text).ok());
-        default.as_ref() != Some(setting)
     }
 }
 

@@ -22,11 +22,9 @@ const PLAIN: Property = Property {
     alias: None,
     kind: COUNT,
     allowed: "",
-    default: Some("0"),
     absent: "off",
     example: "",
     immutable: false,
-    enforced: false,
     doc: "",
 };
 
@@ -38,10 +36,8 @@ pub static PROPERTIES: [Property; 19] = [
         alias: Some("cpu_weight"),
         kind: WEIGHT,
         allowed: "a whole number from 1 to 10000",
-        default: Some("1"),
         absent: "1",
         example: "4",
-        enforced: true,
         doc: "share of worker time among the groups that have work; not a cap",
         ..PLAIN
     },
@@ -50,10 +46,8 @@ pub static PROPERTIES: [Property; 19] = [
         name: "max_cpu_cores",
         kind: Kind::Cores,
         allowed: "a decimal number from 0.01 to the number of workers",
-        default: None,
         absent: "none",
         example: "1.5",
-        enforced: true,
         doc: "hard cap in cores, averaged over 100 ms; binds even when workers are idle",
         ..PLAIN
     },
@@ -63,7 +57,6 @@ pub static PROPERTIES: [Property; 19] = [
         allowed: "a whole number from 0 to the number of workers minus one, over all groups together",
         absent: "0",
         example: "1",
-        enforced: true,
         doc: "workers reserved while the group has work, lent to others while it has none",
         ..PLAIN
     },
@@ -72,11 +65,9 @@ pub static PROPERTIES: [Property; 19] = [
         name: "type",
         kind: Kind::Type,
         allowed: "normal, short_query or mv",
-        default: Some("normal"),
         absent: "normal",
         example: "short_query",
         immutable: true,
-        enforced: true,
         doc: "short_query: classified first, and cpu_core_limit is a reservation too; mv: as normal",
         ..PLAIN
     },
@@ -85,10 +76,8 @@ pub static PROPERTIES: [Property; 19] = [
         name: "mem_limit",
         kind: Kind::Memory,
         allowed: "more than 0 and at most 100%, as 20% or 0.2, or bytes with a unit up to the governor's memory limit",
-        default: Some("100%"),
         absent: "100%",
         example: "20%",
-        enforced: true,
         doc: "hard ceiling of memory",
         ..PLAIN
     },
@@ -97,9 +86,7 @@ pub static PROPERTIES: [Property; 19] = [
         name: "spill_mem_limit_threshold",
         kind: Kind::Share,
         allowed: "more than 0 and at most 1, as 80% or 0.8; 1 is off",
-        default: Some("1"),
         example: "80%",
-        enforced: true,
         doc: "above this share of mem_limit, spill callbacks run",
         ..PLAIN
     },
@@ -109,7 +96,6 @@ pub static PROPERTIES: [Property; 19] = [
         allowed: "a whole number; 0 is unlimited",
         absent: "unlimited",
         example: "10",
-        enforced: true,
         doc: "queries running at once",
         ..PLAIN
     },
@@ -119,7 +105,6 @@ pub static PROPERTIES: [Property; 19] = [
         allowed: "a whole number; 0 refuses excess queries at once",
         absent: "0",
         example: "100",
-        enforced: true,
         doc: "waiting places once concurrency_limit is reached",
         ..PLAIN
     },
@@ -128,10 +113,8 @@ pub static PROPERTIES: [Property; 19] = [
         name: "queue_timeout",
         kind: Kind::Duration,
         allowed: "a time above 0: one number with ns, us, ms, s, m, h or d",
-        default: Some("300s"),
         absent: "300s",
         example: "2m",
-        enforced: true,
         doc: "longest wait, counted from enqueue",
         ..PLAIN
     },
@@ -141,7 +124,6 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Seconds,
         allowed: "a decimal number of seconds; 0 is off",
         example: "100",
-        enforced: true,
         doc: "CPU time of one query",
         ..PLAIN
     },
@@ -150,7 +132,6 @@ pub static PROPERTIES: [Property; 19] = [
         name: "big_query_scan_rows_limit",
         allowed: "a whole number; 0 is off",
         example: "100000",
-        enforced: true,
         doc: "rows that one query scans",
         ..PLAIN
     },
@@ -160,7 +141,6 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Bytes,
         allowed: "bytes, with or without a unit; 0 is off",
         example: "1GiB",
-        enforced: true,
         doc: "memory of one query",
         ..PLAIN
     },
@@ -170,7 +150,6 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Seconds,
         allowed: "a decimal number of seconds; 0 is off",
         example: "600",
-        enforced: true,
         doc: "wall time of one query since admission",
         ..PLAIN
     },
@@ -179,10 +158,8 @@ pub static PROPERTIES: [Property; 19] = [
         name: "big_query_action",
         kind: Kind::Action,
         allowed: "kill, dry_run, cooldown or switch_group(name)",
-        default: Some("kill"),
         absent: "kill",
         example: "cooldown",
-        enforced: true,
         doc: "what happens to a query over one of the big_query limits",
         ..PLAIN
     },
@@ -191,7 +168,6 @@ pub static PROPERTIES: [Property; 19] = [
         name: "quarantine_after",
         allowed: "a whole number; 0 is off",
         example: "3",
-        enforced: true,
         doc: "kills of queries of one fingerprint after which it is refused",
         ..PLAIN
     },
@@ -200,10 +176,8 @@ pub static PROPERTIES: [Property; 19] = [
         name: "quarantine_window",
         kind: Kind::Duration,
         allowed: "a time above 0: one number with ns, us, ms, s, m, h or d",
-        default: Some("10m"),
         absent: "10m",
         example: "30m",
-        enforced: true,
         doc: "the time in which these kills are counted",
         ..PLAIN
     },
@@ -212,10 +186,8 @@ pub static PROPERTIES: [Property; 19] = [
         name: "io_weight",
         kind: WEIGHT,
         allowed: "a whole number from 1 to 10000",
-        default: None,
         absent: "cpu_core_limit",
         example: "4",
-        enforced: true,
         doc: "share of the blocking pool's threads among groups whose closures wait for one, and of shared IO capacities among those whose streams wait",
         ..PLAIN
     },
@@ -225,7 +197,6 @@ pub static PROPERTIES: [Property; 19] = [
         kind: Kind::Bytes,
         allowed: "bytes, with or without a unit; 0 is off",
         example: "100MB",
-        enforced: true,
         doc: "hard cap on what files (quotient::fs) and metered streams pass, both directions together",
         ..PLAIN
     },
@@ -234,11 +205,9 @@ pub static PROPERTIES: [Property; 19] = [
         name: "mem_pool",
         kind: Kind::Word("default_mem_pool"),
         allowed: "default_mem_pool",
-        default: Some("default_mem_pool"),
         absent: "default_mem_pool",
         example: "default_mem_pool",
         // The one value that is accepted is what every group has.
-        enforced: true,
         doc: "accepted for StarRocks' texts: each group has a memory budget of its own",
         ..PLAIN
     },

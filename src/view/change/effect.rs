@@ -2,7 +2,7 @@
 //!
 //! Pure. Each sentence is a rule of the stage that obeys the property, with the numbers of the moment in it.
 
-use super::{Now, NowQuery, Seen, is_enforced};
+use super::{Now, NowQuery, Seen};
 use crate::catalog::difference::What;
 use crate::catalog::property::Key;
 use crate::catalog::{ClassifierSpec, GroupSpec, GroupType};
@@ -67,9 +67,6 @@ fn dropped(now: &Now) -> String {
 
 fn property(seen: &Seen<'_>, key: Key, before: &GroupSpec, after: &GroupSpec) -> String {
     let now = seen.now;
-    if !is_enforced(after, key) {
-        return "stored; this version does not enforce it".into();
-    }
     match key {
         Key::CpuCoreLimit => {
             let share = |group: &GroupSpec, sum: u64| {
