@@ -16,11 +16,10 @@ mod saying;
 mod support;
 
 use futures::future::BoxFuture;
-use live::{Ground, current_thread, governor, multi_thread, named, settled, watched};
+use live::{WORKERS, flavours, governor, named, settled, watched};
 use room::Room;
 use saying::Transcript;
 use std::path::PathBuf;
-use tokio::runtime::Runtime;
 
 #[path = "fs"]
 mod on_tokio {
@@ -48,26 +47,12 @@ mod on_quotient {
 
 const GROUP: &str = "g";
 const SQL: &str = "CREATE RESOURCE GROUP g WITH ('concurrency_limit'='1')";
-const WORKERS: usize = 2;
 
 type Scenario = fn(PathBuf) -> BoxFuture<'static, Transcript>;
 
-/// A kind of host, and the runtime on which tokio says what is expected of it.
-type Flavour = (&'static str, fn() -> Ground, fn() -> Runtime);
-
 fn compare(name: &str, tokio: Scenario, quotient: Scenario) {
     let _watched = watched(name);
-    let two: fn() -> Runtime = || multi_thread(WORKERS);
-    let flavours: [Flavour; 3] = [
-        ("multi-thread", || Ground::Tokio(multi_thread(WORKERS)), two),
-        (
-            "current-thread",
-            || Ground::Tokio(current_thread()),
-            current_thread,
-        ),
-        ("owned", Ground::owned, two),
-    ];
-    for (flavour, ground, plain) in flavours {
+    for (flavour, ground, plain) in flavours() {
         let room = Room::new();
         let expected = plain().block_on(tokio(room.path()));
         assert!(!expected.is_empty(), "a scenario says something");

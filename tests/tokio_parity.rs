@@ -16,7 +16,7 @@ mod scene;
 mod support;
 
 use futures::future::BoxFuture;
-use live::{Ground, alive, current_thread, governor, multi_thread, named, settled, watched};
+use live::{Ground, WORKERS, alive, flavours, governor, named, settled, watched};
 use scene::Transcript;
 use tokio::runtime::Runtime;
 
@@ -63,7 +63,6 @@ mod on_quotient {
 /// A group with one place, so that a place that leaks is noticed.
 const GROUP: &str = "g";
 const SQL: &str = "CREATE RESOURCE GROUP g WITH ('concurrency_limit'='1')";
-const WORKERS: usize = 2;
 
 /// Where the scenario's own code runs.
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +74,6 @@ enum Root {
     /// In a task of an admitted query.
     Query,
 }
-
-/// A kind of host: its name, how to build it, and the runtime on which tokio says what is expected of it.
-type Flavour = (&'static str, fn() -> Ground, fn() -> Runtime);
 
 type Scenario = fn() -> BoxFuture<'static, Transcript>;
 
@@ -113,17 +109,7 @@ fn quotient_says(
 
 fn compare(name: &str, tokio: Scenario, quotient: Scenario) {
     let _watched = watched(name);
-    let two: fn() -> Runtime = || multi_thread(WORKERS);
-    let flavours: [Flavour; 3] = [
-        ("multi-thread", || Ground::Tokio(multi_thread(WORKERS)), two),
-        (
-            "current-thread",
-            || Ground::Tokio(current_thread()),
-            current_thread,
-        ),
-        ("owned", Ground::owned, two),
-    ];
-    for (flavour, ground, plain) in flavours {
+    for (flavour, ground, plain) in flavours() {
         for root in [Root::Outside, Root::Task, Root::Query] {
             let expected = tokio_says(&plain(), root, tokio);
             assert!(!expected.is_empty(), "a scenario says something");

@@ -2,6 +2,7 @@
 
 use crate::scene::{Door, Held, by_user, governor, layer, running, until_running};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty, Full};
 use quotient::tower::{BodyError, QueryError, QueryLayer};
@@ -29,20 +30,27 @@ async fn fine(_: Request<Empty<Bytes>>) -> Result<Response<Full<Bytes>>, Infalli
     Ok(Response::new(Full::from("fine")))
 }
 
+type Fine = Result<Response<Full<Bytes>>, Infallible>;
+
+/// The same answer, once the door is open.
+fn fine_behind(
+    door: &Door,
+) -> impl Fn(Request<Empty<Bytes>>) -> BoxFuture<'static, Fine> + Clone + Send + 'static {
+    let door = door.clone();
+    move |request| {
+        let door = door.clone();
+        Box::pin(async move {
+            door.pass().await;
+            fine(request).await
+        })
+    }
+}
+
 #[tokio::test]
 async fn a_full_queue_refuses_at_once_and_does_not_grow() {
     let (governor, _watch) = governor(ONE_AT_A_TIME);
     let door = Door::closed();
-    let service = layer(&governor).layer(service_fn({
-        let door = door.clone();
-        move |request| {
-            let door = door.clone();
-            async move {
-                door.pass().await;
-                fine(request).await
-            }
-        }
-    }));
+    let service = layer(&governor).layer(service_fn(fine_behind(&door)));
     let first = tokio::spawn(service.clone().oneshot(ask("line")));
     until_running(&governor, 1).await;
     let mut second = tokio_test_poll(service.clone().oneshot(ask("line")));
@@ -401,16 +409,7 @@ async fn a_query_that_is_killed_before_it_answers_is_503_with_the_reason() {
 async fn after_a_shutdown_began_requests_are_503_and_running_ones_finish() {
     let (governor, _watch) = governor(ONE_AT_A_TIME);
     let door = Door::closed();
-    let service = layer(&governor).layer(service_fn({
-        let door = door.clone();
-        move |request| {
-            let door = door.clone();
-            async move {
-                door.pass().await;
-                fine(request).await
-            }
-        }
-    }));
+    let service = layer(&governor).layer(service_fn(fine_behind(&door)));
     let runs = tokio::spawn(service.clone().oneshot(ask("free")));
     until_running(&governor, 1).await;
     let closing = governor.closing();

@@ -117,6 +117,26 @@ impl Ground {
     }
 }
 
+/// A kind of host, and the runtime on which tokio says what is expected of it.
+pub type Flavour = (&'static str, fn() -> Ground, fn() -> Runtime);
+
+/// The workers of each flavour that has several.
+pub const WORKERS: usize = 2;
+
+/// All of them.
+pub fn flavours() -> [Flavour; 3] {
+    let two: fn() -> Runtime = || multi_thread(WORKERS);
+    [
+        ("multi-thread", || Ground::Tokio(multi_thread(WORKERS)), two),
+        (
+            "current-thread",
+            || Ground::Tokio(current_thread()),
+            current_thread,
+        ),
+        ("owned", Ground::owned, two),
+    ]
+}
+
 impl Build for Ground {
     fn build(&self, builder: Builder) -> Governor {
         match self {

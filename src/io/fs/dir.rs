@@ -156,6 +156,10 @@ impl DirEntry {
     /// # Errors
     ///
     /// As [`std::fs::DirEntry::metadata`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes nothing.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         let entry = self.std.clone();
         once(move || entry.metadata()).await
@@ -166,6 +170,10 @@ impl DirEntry {
     /// # Errors
     ///
     /// As [`std::fs::DirEntry::file_type`].
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes nothing.
     pub async fn file_type(&self) -> io::Result<FileType> {
         if let Some(kind) = self.kind {
             return Ok(kind);
