@@ -65,19 +65,19 @@ impl Server {
         page::read(&self.governor.render_metrics())
     }
 
-    /// A task of the group that always has work.
+    /// Tasks of the group that always have work, more than there are workers: one task has one worker at most, whatever
+    /// its group's weight.
     fn busy(&self, group: &str) {
-        let work = async {
-            loop {
-                live::compute(Duration::from_micros(100));
-                quotient::task::yield_now().await;
-            }
-        };
-        drop(
-            self.governor
-                .spawn_in::<_>(group, work)
-                .map(|handle: quotient::JoinHandle<()>| handle),
-        );
+        for _ in 0..4 {
+            let work = async {
+                loop {
+                    live::compute(Duration::from_micros(100));
+                    quotient::task::yield_now().await;
+                }
+            };
+            let task: Result<quotient::JoinHandle<()>, _> = self.governor.spawn_in(group, work);
+            drop(task);
+        }
     }
 
     fn stop(self) {
