@@ -60,7 +60,10 @@ impl Core {
                 let memory = account.group().memory();
                 self.shortage(account, memory.state())
             });
-            if !replaced || lost >= self.workers() {
+            // Counted anew: a thread may have been lost since, which is seen here before it has counted itself.
+            let all_seats = self.all_seats();
+            let lost = all_seats.filter(|seat| seat.lost_in.get().is_some());
+            if !replaced || lost.count() >= self.workers() {
                 account.group().freeze(&cause);
             }
             task.fail(cause);
