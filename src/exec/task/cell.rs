@@ -100,6 +100,11 @@ impl<S: ?Sized> Cell<S> {
         self.flags.is_done()
     }
 
+    /// Whether nobody will ask for its output.
+    pub(in crate::exec) fn is_unwanted(&self) -> bool {
+        self.flags.is_detached()
+    }
+
     pub(in crate::exec) fn is_aborted(&self) -> bool {
         self.flags.is_aborted()
     }
@@ -219,18 +224,12 @@ impl<T: Send> Slot for Outcome<T> {
     }
 }
 
+/// What is left to do once an output is in its place: drop it, if nobody wants it any more, and wake.
+type Rest<T> = (Option<Result<T, JoinError>>, Option<Waker>);
+
 impl<T> Outcome<T> {
     fn put(&self, flags: &Flags, account: &Account, output: Result<T, JoinError>) {
-        let (unwanted, waker) = if flags.is_detached() {
-            // Nobody looks into the place any more: its lock is spared.
-            flags.done();
-            (Some(output), None)
-        } else {
-            let mut join = self.0.lock();
-            join.output = Some(output);
-            let unwanted = flags.done().then(|| join.output.take()).flatten();
-            (unwanted, join.waker.take())
-        };
+        let (unwanted, waker) = self.place(flags, output);
         if unwanted.is_some() {
             let _owner = mem::enter(account.memory());
             contain(|| drop(unwanted));
@@ -238,6 +237,18 @@ impl<T> Outcome<T> {
         if let Some(waker) = waker {
             contain(|| waker.wake());
         }
+    }
+
+    fn place(&self, flags: &Flags, output: Result<T, JoinError>) -> Rest<T> {
+        if flags.is_detached() {
+            // Nobody looks into the place any more: its lock is spared.
+            flags.done();
+            return (Some(output), None);
+        }
+        let mut join = self.0.lock();
+        join.output = Some(output);
+        let unwanted = flags.done().then(|| join.output.take()).flatten();
+        (unwanted, join.waker.take())
     }
 }
 
@@ -310,6 +321,11 @@ impl<T> Cell<Outcome<T>> {
 
     pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {
         self.slot.put(&self.flags, &self.account, output);
+    }
+
+    /// As [`complete`](Cell::complete), but for the rest.
+    pub(in crate::exec) fn place_output(&self, output: Result<T, JoinError>) -> Rest<T> {
+        self.slot.place(&self.flags, output)
     }
 
     pub(in crate::exec) fn poll_join(&self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {

@@ -12,7 +12,10 @@
 //!    that returns.
 //! 4. What is charged and not used makes the lane's next bytes free.
 //! 5. While nobody waits, whoever comes is served: the capacity of idle lanes is lent.
-//! 6. Requests of lanes that go *first* (those of short_query groups) are granted before all others, for up to half of
+//! 6. While nobody waits, a lane that passes something may be [lent](Shares::lend) what comes in within a millisecond,
+//!    so that its next requests need not come here at all. It is charged at once; what it did not pass when the loan is
+//!    over, which it is before anybody waits, makes its next bytes free.
+//! 7. Requests of lanes that go *first* (those of short_query groups) are granted before all others, for up to half of
 //!    the capacity; beyond it, they are as others.
 //!
 //! The order of calls: [`Shares::pass`], else [`Shares::queue`]; whenever something was queued, given back or changed,
@@ -177,6 +180,35 @@ impl Shares {
         None
     }
 
+    /// After a request for `want` bytes has passed: how many more the lane may pass without asking, until it is told to
+    /// [settle](Shares::repay). Mostly none.
+    pub fn lend(&mut self, slot: Slot, want: u64, now: Nanos) -> u64 {
+        let Some(bucket) = self.bucket.as_mut().filter(|_| self.waiting == 0) else {
+            return 0;
+        };
+        let bytes = bucket.lend(want, now);
+        if bytes > 0 {
+            self.charge(slot, bytes);
+            self.grant(slot, bytes, now);
+            self.lanes[slot.0 as usize].lent += bytes;
+        }
+        bytes
+    }
+
+    /// What was lent to the lane is over; so much of it has not passed.
+    pub fn repay(&mut self, slot: Slot, unspent: u64, now: Nanos) {
+        let lane = &mut self.lanes[slot.0 as usize];
+        let lent = std::mem::take(&mut lane.lent);
+        if unspent < lent {
+            lane.granted_at = Some(now);
+        }
+        lane.passed = lane.passed.saturating_sub(unspent);
+        if let Some(bucket) = &mut self.bucket {
+            bucket.repay(lent, unspent, now);
+            lane.prepaid = lane.prepaid.saturating_add(unspent);
+        }
+    }
+
     /// A request that has to wait, until [`Shares::next`] names it.
     pub fn queue(&mut self, slot: Slot, want: u64, now: Nanos) -> Ticket {
         if let Some(bucket) = &mut self.bucket {
@@ -337,6 +369,14 @@ impl Shares {
             return Nanos::ZERO;
         };
         bucket.take(bytes);
+        self.charge(slot, bytes)
+    }
+
+    /// Charges the lane for bytes that are out of the bucket.
+    fn charge(&mut self, slot: Slot, bytes: u64) -> Nanos {
+        let Some(bucket) = &self.bucket else {
+            return Nanos::ZERO;
+        };
         let lane = &mut self.lanes[slot.0 as usize];
         if self.live < 2 {
             lane.prepaid = 0; // there is nobody to compare it with
