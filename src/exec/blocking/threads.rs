@@ -145,9 +145,6 @@ impl Pool {
             return self.next(None, false, bell);
         }
         contain(|| drop(job));
-        if matches!(next, Next::Wait) {
-            mem::flush();
-        }
         // Last of all: on the way to sleep the thread is only in the way of whom it wakes.
         if let Some(waker) = waker {
             contain(|| waker.wake());
