@@ -22,6 +22,7 @@
 //! [`Shares::next`] until it grants nothing; the same at [`Shares::due`].
 
 mod lane;
+mod loans;
 
 use super::bucket::Bucket;
 use crate::sched;
@@ -178,35 +179,6 @@ impl Shares {
             return Some(self.grant(slot, want, now));
         }
         None
-    }
-
-    /// After a request for `want` bytes has passed: how many more the lane may pass without asking, until it is told to
-    /// [settle](Shares::repay). Mostly none.
-    pub fn lend(&mut self, slot: Slot, want: u64, now: Nanos) -> u64 {
-        let Some(bucket) = self.bucket.as_mut().filter(|_| self.waiting == 0) else {
-            return 0;
-        };
-        let bytes = bucket.lend(want, now);
-        if bytes > 0 {
-            self.charge(slot, bytes);
-            self.grant(slot, bytes, now);
-            self.lanes[slot.0 as usize].lent += bytes;
-        }
-        bytes
-    }
-
-    /// What was lent to the lane is over; so much of it has not passed.
-    pub fn repay(&mut self, slot: Slot, unspent: u64, now: Nanos) {
-        let lane = &mut self.lanes[slot.0 as usize];
-        let lent = std::mem::take(&mut lane.lent);
-        if unspent < lent {
-            lane.granted_at = Some(now);
-        }
-        lane.passed = lane.passed.saturating_sub(unspent);
-        if let Some(bucket) = &mut self.bucket {
-            bucket.repay(lent, unspent, now);
-            lane.prepaid = lane.prepaid.saturating_add(unspent);
-        }
     }
 
     /// A request that has to wait, until [`Shares::next`] names it.
