@@ -150,9 +150,12 @@ fn deliver(runnable: Runnable) {
     let mut task = Some(runnable);
     context::home(|seat| {
         let fits = |task: &mut Runnable| {
+            let group = task.metadata().cell.group();
             seat.inbox.is_open()
                 && seat.poll_start.load(Relaxed) == 0
-                && !task.metadata().cell.group().is_held_back()
+                // The thread may be home to a worker of another governor.
+                && group.core.has_seat(seat)
+                && !group.is_held_back()
         };
         if let Some(runnable) = task.take_if(fits) {
             match seat.inbox.put(runnable) {
