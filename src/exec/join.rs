@@ -137,7 +137,10 @@ impl fmt::Debug for AbortHandle {
 }
 
 /// How a task ended without an output: it was cancelled, or it panicked.
-pub struct JoinError {
+pub struct JoinError(Box<Why>);
+
+/// Behind a pointer: an error is rare, and its size would be part of every task's.
+struct Why {
     id: Id,
     repr: Repr,
 }
@@ -151,32 +154,28 @@ enum Repr {
 impl JoinError {
     /// A task that was cancelled, for `cause` if the executor ended it.
     pub(crate) fn cancelled(id: Id, cause: Option<Cause>) -> JoinError {
-        JoinError {
-            id,
-            repr: Repr::Cancelled(cause),
-        }
+        let repr = Repr::Cancelled(cause);
+        JoinError(Box::new(Why { id, repr }))
     }
 
     pub(super) fn panic(id: Id, payload: Box<dyn Any + Send + 'static>) -> JoinError {
-        JoinError {
-            id,
-            repr: Repr::Panic(parking_lot::Mutex::new(payload)),
-        }
+        let repr = Repr::Panic(parking_lot::Mutex::new(payload));
+        JoinError(Box::new(Why { id, repr }))
     }
 
     /// Whether the task was cancelled, by abort, kill or shutdown.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.repr, Repr::Cancelled(_))
+        matches!(self.0.repr, Repr::Cancelled(_))
     }
 
     /// Whether the task panicked.
     pub fn is_panic(&self) -> bool {
-        matches!(self.repr, Repr::Panic(_))
+        matches!(self.0.repr, Repr::Panic(_))
     }
 
     /// The id of the task.
     pub fn id(&self) -> Id {
-        self.id
+        self.0.id
     }
 
     /// The payload of the panic.
@@ -198,15 +197,15 @@ impl JoinError {
     ///
     /// The error itself, if the task did not panic.
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
-        match self.repr {
+        match self.0.repr {
             Repr::Panic(payload) => Ok(payload.into_inner()),
-            Repr::Cancelled(_) => Err(self),
+            Repr::Cancelled(cause) => Err(JoinError::cancelled(self.0.id, cause)),
         }
     }
 
     /// Why the executor ended the task. None for a plain abort and for a panic.
     pub fn cause(&self) -> Option<&Cause> {
-        match &self.repr {
+        match &self.0.repr {
             Repr::Cancelled(cause) => cause.as_ref(),
             Repr::Panic(_) => None,
         }
@@ -223,12 +222,12 @@ fn text(payload: &(dyn Any + Send)) -> Option<String> {
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.repr {
-            Repr::Cancelled(None) => write!(f, "task {} was cancelled", self.id),
-            Repr::Cancelled(Some(cause)) => write!(f, "task {} was cancelled: {cause}", self.id),
+        match &self.0.repr {
+            Repr::Cancelled(None) => write!(f, "task {} was cancelled", self.0.id),
+            Repr::Cancelled(Some(cause)) => write!(f, "task {} was cancelled: {cause}", self.0.id),
             Repr::Panic(payload) => match text(&**payload.lock()) {
-                Some(text) => write!(f, "task {} panicked with message {text:?}", self.id),
-                None => write!(f, "task {} panicked", self.id),
+                Some(text) => write!(f, "task {} panicked with message {text:?}", self.0.id),
+                None => write!(f, "task {} panicked", self.0.id),
             },
         }
     }
@@ -236,14 +235,14 @@ impl fmt::Display for JoinError {
 
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.repr {
-            Repr::Cancelled(None) => write!(f, "JoinError::Cancelled({:?})", self.id),
+        match &self.0.repr {
+            Repr::Cancelled(None) => write!(f, "JoinError::Cancelled({:?})", self.0.id),
             Repr::Cancelled(Some(cause)) => {
-                write!(f, "JoinError::Cancelled({:?}, {cause:?})", self.id)
+                write!(f, "JoinError::Cancelled({:?}, {cause:?})", self.0.id)
             }
             Repr::Panic(payload) => match text(&**payload.lock()) {
-                Some(text) => write!(f, "JoinError::Panic({:?}, {text:?}, ...)", self.id),
-                None => write!(f, "JoinError::Panic({:?}, ...)", self.id),
+                Some(text) => write!(f, "JoinError::Panic({:?}, {text:?}, ...)", self.0.id),
+                None => write!(f, "JoinError::Panic({:?}, ...)", self.0.id),
             },
         }
     }
@@ -257,7 +256,7 @@ impl std::error::Error for JoinError {
 
 impl From<JoinError> for io::Error {
     fn from(error: JoinError) -> io::Error {
-        io::Error::other(match error.repr {
+        io::Error::other(match error.0.repr {
             Repr::Cancelled(_) => "task was cancelled",
             Repr::Panic(_) => "task panicked",
         })

@@ -1,6 +1,8 @@
 //! The shared part of a task: identity, account and state, and the output on its way to the handle.
 //!
 //! Mechanism; any thread. Foreign wakers and outputs are cloned, woken and dropped outside of the lock.
+//!
+//! Its size is part of what a spawn costs, and of what a poll does: see the test that bounds it.
 
 use super::flags::Flags;
 use super::{Id, Origin, Runnable};
@@ -14,12 +16,22 @@ use crate::mem;
 use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::any::Any;
+use std::mem::{needs_drop, replace};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 impl Task {
+    /// Its future is gone, and this is its output. `T` is what the cell was made for.
+    pub(super) fn complete<T: Send + 'static>(&self, output: Result<T, JoinError>) {
+        match self.slot.typed().downcast_ref::<Outcome<T>>() {
+            Some(slot) => slot.put(&self.flags, &self.account, output),
+            None => debug_assert!(false, "the cell is of another type"),
+        }
+    }
+
     /// Its future will never be polled or dropped any more: the handle is told why.
     pub(in crate::exec) fn fail(&self, cause: Cause) {
         let error = JoinError::cancelled(self.id, Some(cause));
@@ -49,38 +61,46 @@ impl Meta {
     /// Whether its query belongs to the group with this number. A task without a query is always its group's.
     #[inline]
     pub(in crate::exec) fn is_served_by(&self, uid: u64) -> bool {
-        !self.cell.in_query || self.cell.account.is_served_by(uid)
+        !self.cell.flags.is_in_query() || self.cell.account.is_served_by(uid)
     }
 }
 
 /// A task without its type: what aborting, queueing and charging need.
 pub(in crate::exec) type Task = Cell<dyn Slot>;
 
-/// The shared part of a task: its identity and account, and the place of its output.
+/// The shared part of a task: its identity and account, and the place of its output. In this order: what every poll
+/// looks at lies together.
+#[repr(C)]
 pub(in crate::exec) struct Cell<S: ?Sized> {
-    pub(super) id: Id,
-    pub(super) account: Arc<Account>,
     pub(super) flags: Flags,
-    pub(super) origin: Origin,
     /// When it became ready; 0 from the beginning of its poll until that is so again.
     queued_at: AtomicU64,
-    /// Where it waits in its group's queue, if it does.
-    place: AtomicU64,
-    /// Whether it belongs to a query: known here to spare the way to the account on every poll.
-    in_query: bool,
-    /// Whether it is a closure of the blocking pool, and `place` its number there.
-    closure: bool,
+    pub(super) account: Arc<Account>,
     /// Its own CPU time; only kept for tasks without a query.
     cpu: AtomicU64,
-    /// The span's, for events about its wakers.
-    seen_as: SpanId,
+    pub(super) id: Id,
+    /// The line that spawned it.
+    spawned_at: &'static Location<'static>,
+    /// Where it waits in its group's queue, if it does; the number of a closure in the blocking pool.
+    place: AtomicU64,
+    known_as: Option<Box<KnownAs>>,
     slot: S,
+}
+
+/// What few tasks have.
+struct KnownAs {
+    name: Option<Box<str>>,
+    /// The span's, for events about its wakers.
+    span: SpanId,
 }
 
 /// The untyped end of a cell.
 pub(in crate::exec) trait Slot: Send + Sync {
     /// The task's future will never be polled or dropped any more: its handle is told why.
     fn fail(&self, flags: &Flags, account: &Account, error: JoinError);
+
+    /// The typed end.
+    fn typed(&self) -> &dyn Any;
 }
 
 impl<S: ?Sized> Cell<S> {
@@ -107,19 +127,21 @@ impl<S: ?Sized> Cell<S> {
     /// It was woken, and becomes ready.
     #[inline]
     pub(super) fn woken(&self) {
-        self.seen_as.woken();
+        if let Some(known_as) = &self.known_as {
+            known_as.span.woken();
+        }
     }
 
     /// What hooks are told of the task.
     pub(super) fn meta(&self) -> TaskMeta<'_> {
-        TaskMeta::new(self.id, &self.origin, &self.account)
+        TaskMeta::new(self.id, self.spawned_at, self.name(), &self.account)
     }
 
     /// Ends the task: its future is dropped before anything else of its group is polled, wherever it waits.
     pub(in crate::exec) fn abort(&self) {
         let _ours = mem::enter_process();
         self.flags.abort(&self.account.waiting);
-        if self.closure {
+        if self.flags.is_closure() {
             let number = self.place.load(Relaxed);
             self.account.core().pool().end(&self.account, number);
         } else if !self.is_finished() {
@@ -162,13 +184,20 @@ impl<S: ?Sized> Cell<S> {
         (since > 0).then_some(Nanos(since))
     }
 
-    pub(in crate::exec) fn origin(&self) -> &Origin {
-        &self.origin
+    /// The line that spawned it.
+    #[inline]
+    pub(in crate::exec) fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
+    }
+
+    /// The name that it was given, if any.
+    pub(in crate::exec) fn name(&self) -> Option<&str> {
+        self.known_as.as_ref()?.name.as_deref()
     }
 
     /// Its own CPU time, which is kept for tasks without a query.
     pub(in crate::exec) fn own_cpu(&self) -> Option<Nanos> {
-        (!self.in_query).then(|| Nanos(self.cpu.load(Relaxed)))
+        (!self.flags.is_in_query()).then(|| Nanos(self.cpu.load(Relaxed)))
     }
 
     pub(super) fn must_end(&self, worker: &Worker) -> bool {
@@ -178,21 +207,21 @@ impl<S: ?Sized> Cell<S> {
     /// Whether its query was killed.
     #[inline]
     pub(super) fn is_killed(&self) -> bool {
-        self.in_query && self.account.is_killed()
+        self.flags.is_in_query() && self.account.is_killed()
     }
 
     /// Whether the task should not go on, as far as can be seen from inside of it.
     pub(super) fn must_stop(&self) -> bool {
         self.is_doomed()
             || mem::is_doomed_here()
-            || (self.in_query && self.account.memory().is_doomed())
+            || (self.flags.is_in_query() && self.account.memory().is_doomed())
     }
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.
     /// `held`: how long it kept its worker.
     pub(super) fn charge(&self, took: Nanos, held: Nanos) -> Nanos {
-        if self.in_query {
-            return self.account.charge(took, held, self.origin.place);
+        if self.flags.is_in_query() {
+            return self.account.charge(took, held, self.spawned_at);
         }
         // Only the worker that polls the task writes this.
         let cpu = self.cpu.load(Relaxed).saturating_add(took.0);
@@ -213,29 +242,56 @@ impl<S: ?Sized> Cell<S> {
 /// The typed end of a cell: the output on its way from the worker to the handle.
 pub(in crate::exec) struct Outcome<T>(Mutex<Join<T>>);
 
-impl<T: Send> Slot for Outcome<T> {
+impl<T: Send + 'static> Slot for Outcome<T> {
     fn fail(&self, flags: &Flags, account: &Account, error: JoinError) {
         self.put(flags, account, Err(error));
+    }
+
+    fn typed(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What lies in the place of the output.
+enum Join<T> {
+    Nothing,
+    /// The handle waits.
+    Waker(Waker),
+    Output(Result<T, JoinError>),
+    /// The handle has had it.
+    Taken,
+}
+
+impl<T> Join<T> {
+    fn into_output(self) -> Option<Result<T, JoinError>> {
+        match self {
+            Join::Output(output) => Some(output),
+            Join::Nothing | Join::Waker(_) | Join::Taken => None,
+        }
     }
 }
 
 impl<T> Outcome<T> {
     fn put(&self, flags: &Flags, account: &Account, output: Result<T, JoinError>) {
-        let (unwanted, waker) = if flags.is_detached() {
+        let (unwanted, before) = if flags.is_detached() {
             // Nobody looks into the place any more: its lock is spared.
             flags.done();
-            (Some(output), None)
+            (Some(output), Join::Nothing)
         } else {
             let mut join = self.0.lock();
-            join.output = Some(output);
-            let unwanted = flags.done().then(|| join.output.take()).flatten();
-            (unwanted, join.waker.take())
+            let before = replace(&mut *join, Join::Output(output));
+            let unwanted = flags
+                .done()
+                .then(|| replace(&mut *join, Join::Taken).into_output());
+            (unwanted.flatten(), before)
         };
-        if unwanted.is_some() {
+        if let Some(output) = unwanted
+            && (needs_drop::<T>() || output.is_err())
+        {
             let _owner = mem::enter(account.memory());
-            contain(|| drop(unwanted));
+            contain(|| drop(output));
         }
-        if let Some(waker) = waker {
+        if let Join::Waker(waker) = before {
             contain(|| waker.wake());
         }
     }
@@ -260,12 +316,6 @@ impl Kind {
     }
 }
 
-struct Join<T> {
-    output: Option<Result<T, JoinError>>,
-    waker: Option<Waker>,
-    taken: bool,
-}
-
 impl<T> Cell<Outcome<T>> {
     /// The cell, and the task's span, which says that it is of this kind and ends with its future.
     pub(in crate::exec) fn new(
@@ -288,22 +338,21 @@ impl<T> Cell<Outcome<T>> {
         } else {
             Span::none()
         };
+        let Origin { place, name } = origin;
+        let known_as = (name.is_some() || span.is_some()).then(|| {
+            let span = span.id();
+            Box::new(KnownAs { name, span })
+        });
         let cell = Cell {
-            id,
-            in_query: query.is_some(),
-            closure: matches!(kind, Kind::Closure),
-            seen_as: span.id(),
-            account,
-            origin,
-            flags: Flags::new(),
+            flags: Flags::new(query.is_some(), matches!(kind, Kind::Closure)),
             queued_at: AtomicU64::new(0),
-            place: AtomicU64::new(0),
+            account,
             cpu: AtomicU64::new(0),
-            slot: Outcome(Mutex::new(Join {
-                output: None,
-                waker: None,
-                taken: false,
-            })),
+            id,
+            spawned_at: place,
+            place: AtomicU64::new(0),
+            known_as,
+            slot: Outcome(Mutex::new(Join::Nothing)),
         };
         (Arc::new(cell), span)
     }
@@ -316,23 +365,21 @@ impl<T> Cell<Outcome<T>> {
         let mut fresh: Option<Waker> = None;
         loop {
             let mut join = self.slot.0.lock();
-            if let Some(output) = join.output.take() {
-                join.taken = true;
-                return Poll::Ready(output);
-            }
-            if join.taken {
-                drop(join);
-                panic!("JoinHandle polled after completion");
-            }
-            if join
-                .waker
-                .as_ref()
-                .is_some_and(|waker| waker.will_wake(cx.waker()))
-            {
-                return Poll::Pending;
+            match &mut *join {
+                Join::Output(_) => {
+                    if let Some(output) = replace(&mut *join, Join::Taken).into_output() {
+                        return Poll::Ready(output);
+                    }
+                }
+                Join::Taken => {
+                    drop(join);
+                    panic!("JoinHandle polled after completion");
+                }
+                Join::Waker(waker) if waker.will_wake(cx.waker()) => return Poll::Pending,
+                Join::Waker(_) | Join::Nothing => {}
             }
             if let Some(waker) = fresh.take() {
-                let old = join.waker.replace(waker);
+                let old = replace(&mut *join, Join::Waker(waker));
                 drop(join);
                 self.flags.awaited();
                 drop(old);
@@ -349,13 +396,12 @@ impl<T> Cell<Outcome<T>> {
         self.flags.awaited();
         let old = {
             let mut join = self.slot.0.lock();
-            if join.output.is_some() {
-                Some(waker)
-            } else {
-                join.waker.replace(waker)
+            match &*join {
+                Join::Nothing | Join::Waker(_) => replace(&mut *join, Join::Waker(waker)),
+                Join::Output(_) | Join::Taken => Join::Waker(waker),
             }
         };
-        if let Some(waker) = old {
+        if let Join::Waker(waker) = old {
             // One that was there before is woken in vain, which harms nobody.
             waker.wake();
         }
@@ -366,12 +412,8 @@ impl<T> Cell<Outcome<T>> {
         if !self.flags.detach() {
             return;
         }
-        let (output, waker) = {
-            let mut join = self.slot.0.lock();
-            (join.output.take(), join.waker.take())
-        };
-        contain(|| drop(output));
-        contain(|| drop(waker));
+        let left = replace(&mut *self.slot.0.lock(), Join::Taken);
+        contain(|| drop(left));
     }
 }
 

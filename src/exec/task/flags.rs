@@ -17,15 +17,31 @@ const DONE: u64 = 4;
 const DETACHED: u64 = 8;
 /// A join waker was left.
 const AWAITED: u64 = 16;
-/// Above the flags: where the task is entered, once it is. 32 bits of key leave 27 for the shard, of which
+/// It belongs to a query: known here to spare the way to the account on every poll. Set from the beginning, or never.
+const QUERY: u64 = 32;
+/// It is a closure of the blocking pool. Set from the beginning, or never.
+const CLOSURE: u64 = 64;
+/// Above the flags: where the task is entered, once it is. 32 bits of key leave 25 for the shard, of which
 /// there is one per worker.
-const TICKET: u32 = 5;
+const TICKET: u32 = 7;
 
 pub(in crate::exec) struct Flags(AtomicU64);
 
 impl Flags {
-    pub(super) fn new() -> Flags {
-        Flags(AtomicU64::new(0))
+    pub(super) fn new(in_query: bool, closure: bool) -> Flags {
+        let query = if in_query { QUERY } else { 0 };
+        let closure = if closure { CLOSURE } else { 0 };
+        Flags(AtomicU64::new(query | closure))
+    }
+
+    #[inline]
+    pub(super) fn is_in_query(&self) -> bool {
+        self.0.load(Relaxed) & QUERY != 0
+    }
+
+    #[inline]
+    pub(super) fn is_closure(&self) -> bool {
+        self.0.load(Relaxed) & CLOSURE != 0
     }
 
     /// Asks the task to end, and wakes it if it waits in `waiting`.
@@ -41,6 +57,13 @@ impl Flags {
     pub(super) fn waits(&self, ticket: Ticket) -> bool {
         let entered = WAITING | (ticket.pack() << TICKET);
         self.0.fetch_or(entered, SeqCst) & ABORT != 0
+    }
+
+    /// Where the task was entered, if it was. For its worker, which enters it.
+    #[inline]
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        let flags = self.0.load(Relaxed);
+        (flags & WAITING != 0).then(|| Ticket::unpack(flags >> TICKET))
     }
 
     /// The output is in its place, if anybody wanted it. True if nobody does any more: it is the caller's to drop.
@@ -59,7 +82,10 @@ impl Flags {
 
     /// A join waker was left.
     pub(super) fn awaited(&self) {
-        self.0.fetch_or(AWAITED, SeqCst);
+        // Only the handle sets it, and only the handle asks.
+        if self.0.load(Relaxed) & AWAITED == 0 {
+            self.0.fetch_or(AWAITED, SeqCst);
+        }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -111,7 +137,7 @@ mod loom {
     impl Model {
         fn new() -> Arc<Model> {
             Arc::new(Model {
-                flags: Flags::new(),
+                flags: Flags::new(false, false),
                 verdict: Verdict::new(),
                 waiting: Waiting::new(1),
                 bell: Arc::new(Bell(Notify::new(), AtomicBool::new(false))),
@@ -134,6 +160,7 @@ mod loom {
                 self.bell.wait();
                 assert!(self.must_end(), "woken in vain");
             }
+            assert_eq!(self.flags.ticket(), Some(ticket));
             drop(self.waiting.leave(ticket));
             self.flags.done();
         }
@@ -166,7 +193,11 @@ mod loom {
     #[test]
     fn an_output_that_nobody_wants_is_dropped_once() {
         ::loom::model(|| {
-            let shared = Arc::new((Flags::new(), Mutex::new(None), AtomicUsize::new(0)));
+            let shared = Arc::new((
+                Flags::new(false, false),
+                Mutex::new(None),
+                AtomicUsize::new(0),
+            ));
             let theirs = shared.clone();
             let thread = ::loom::thread::spawn(move || {
                 let (flags, place, dropped) = &*theirs;

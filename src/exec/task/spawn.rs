@@ -105,7 +105,7 @@ where
         task: cell.clone(),
         lease,
     };
-    let harness = Harness::new(future, scope, cell.clone(), span);
+    let harness = Harness::new(future, scope, span);
     let meta = Meta {
         stream: account.stream().1,
         cell: cell.clone(),
