@@ -1,43 +1,25 @@
-//! The shared part of a task: identity, account and state, and the output on its way to the handle.
+//! The shared part of a task: identity, account and state.
 //!
-//! Mechanism; any thread. Foreign wakers and outputs are cloned, woken and dropped outside of the lock.
+//! Mechanism; any thread.
 //!
 //! Its size is part of what a spawn costs, and of what a poll does: see the test that bounds it.
 
+use super::ends::Left;
 use super::flags::Flags;
 use super::{Id, Origin, Runnable};
 use crate::event::span::{Shape, Span, SpanId};
 use crate::exec::account::Account;
 use crate::exec::group::Group;
 use crate::exec::hooks::TaskMeta;
-use crate::exec::join::{Cause, JoinError};
+use crate::exec::join::Cause;
 use crate::exec::worker::Worker;
 use crate::mem;
 use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::any::Any;
-use std::mem::{needs_drop, replace};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker};
-
-impl Task {
-    /// Its future is gone, and this is its output. `T` is what the cell was made for.
-    pub(super) fn complete<T: Send + 'static>(&self, output: Result<T, JoinError>) {
-        match self.slot.typed().downcast_ref::<Outcome<T>>() {
-            Some(slot) => slot.put(&self.flags, &self.account, output),
-            None => debug_assert!(false, "the cell is of another type"),
-        }
-    }
-
-    /// Its future will never be polled or dropped any more: the handle is told why.
-    pub(in crate::exec) fn fail(&self, cause: Cause) {
-        let error = JoinError::cancelled(self.id, Some(cause));
-        self.slot.fail(&self.flags, &self.account, error);
-    }
-}
 
 /// What a queue needs to know of a task.
 pub(in crate::exec) struct Meta {
@@ -65,13 +47,10 @@ impl Meta {
     }
 }
 
-/// A task without its type: what aborting, queueing and charging need.
-pub(in crate::exec) type Task = Cell<dyn Slot>;
-
-/// The shared part of a task: its identity and account, and the place of its output. In this order: what every poll
+/// The shared part of a task: what aborting, queueing, charging and awaiting it need. In this order: what every poll
 /// looks at lies together.
 #[repr(C)]
-pub(in crate::exec) struct Cell<S: ?Sized> {
+pub(in crate::exec) struct Task {
     pub(super) flags: Flags,
     /// When it became ready; 0 from the beginning of its poll until that is so again.
     queued_at: AtomicU64,
@@ -84,7 +63,7 @@ pub(in crate::exec) struct Cell<S: ?Sized> {
     /// Where it waits in its group's queue, if it does; the number of a closure in the blocking pool.
     place: AtomicU64,
     known_as: Option<Box<KnownAs>>,
-    slot: S,
+    pub(super) left: Mutex<Left>,
 }
 
 /// What few tasks have.
@@ -94,16 +73,47 @@ struct KnownAs {
     span: SpanId,
 }
 
-/// The untyped end of a cell.
-pub(in crate::exec) trait Slot: Send + Sync {
-    /// The task's future will never be polled or dropped any more: its handle is told why.
-    fn fail(&self, flags: &Flags, account: &Account, error: JoinError);
+impl Task {
+    /// The shared part, and the task's span, which says that it is of this kind and ends with its future.
+    pub(in crate::exec) fn new(
+        account: Arc<Account>,
+        origin: Origin,
+        kind: Kind,
+    ) -> (Arc<Task>, Span) {
+        let (id, query) = (Id::next(), account.query());
+        let span = if Span::is_wanted() {
+            // A subscriber's memory is nobody's.
+            let _ours = mem::enter_process();
+            Span::begin(Shape {
+                kind: kind.name(),
+                id: id.number(),
+                name: origin.name.as_deref(),
+                group: account.group().name(),
+                query,
+                place: origin.place,
+            })
+        } else {
+            Span::none()
+        };
+        let Origin { place, name } = origin;
+        let known_as = (name.is_some() || span.is_some()).then(|| {
+            let span = span.id();
+            Box::new(KnownAs { name, span })
+        });
+        let task = Task {
+            flags: Flags::new(query.is_some(), matches!(kind, Kind::Closure)),
+            queued_at: AtomicU64::new(0),
+            account,
+            cpu: AtomicU64::new(0),
+            id,
+            spawned_at: place,
+            place: AtomicU64::new(0),
+            known_as,
+            left: Mutex::new(Left::Nothing),
+        };
+        (Arc::new(task), span)
+    }
 
-    /// The typed end.
-    fn typed(&self) -> &dyn Any;
-}
-
-impl<S: ?Sized> Cell<S> {
     pub(in crate::exec) fn id(&self) -> Id {
         self.id
     }
@@ -152,7 +162,7 @@ impl<S: ?Sized> Cell<S> {
     }
 
     fn is(&self, task: &Runnable) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&task.metadata().cell), self)
+        std::ptr::eq(Arc::as_ptr(&task.metadata().cell), self)
     }
 
     /// It waits in its group's queue, whose lock the caller holds.
@@ -239,65 +249,7 @@ impl<S: ?Sized> Cell<S> {
     }
 }
 
-/// The typed end of a cell: the output on its way from the worker to the handle.
-pub(in crate::exec) struct Outcome<T>(Mutex<Join<T>>);
-
-impl<T: Send + 'static> Slot for Outcome<T> {
-    fn fail(&self, flags: &Flags, account: &Account, error: JoinError) {
-        self.put(flags, account, Err(error));
-    }
-
-    fn typed(&self) -> &dyn Any {
-        self
-    }
-}
-
-/// What lies in the place of the output.
-enum Join<T> {
-    Nothing,
-    /// The handle waits.
-    Waker(Waker),
-    Output(Result<T, JoinError>),
-    /// The handle has had it.
-    Taken,
-}
-
-impl<T> Join<T> {
-    fn into_output(self) -> Option<Result<T, JoinError>> {
-        match self {
-            Join::Output(output) => Some(output),
-            Join::Nothing | Join::Waker(_) | Join::Taken => None,
-        }
-    }
-}
-
-impl<T> Outcome<T> {
-    fn put(&self, flags: &Flags, account: &Account, output: Result<T, JoinError>) {
-        let (unwanted, before) = if flags.is_detached() {
-            // Nobody looks into the place any more: its lock is spared.
-            flags.done();
-            (Some(output), Join::Nothing)
-        } else {
-            let mut join = self.0.lock();
-            let before = replace(&mut *join, Join::Output(output));
-            let unwanted = flags
-                .done()
-                .then(|| replace(&mut *join, Join::Taken).into_output());
-            (unwanted.flatten(), before)
-        };
-        if let Some(output) = unwanted
-            && (needs_drop::<T>() || output.is_err())
-        {
-            let _owner = mem::enter(account.memory());
-            contain(|| drop(output));
-        }
-        if let Join::Waker(waker) = before {
-            contain(|| waker.wake());
-        }
-    }
-}
-
-/// What a cell is of.
+/// What a task is of.
 #[derive(Clone, Copy)]
 pub(in crate::exec) enum Kind {
     /// A future.
@@ -313,107 +265,6 @@ impl Kind {
             Kind::Task => "task",
             Kind::Closure => "blocking",
         }
-    }
-}
-
-impl<T> Cell<Outcome<T>> {
-    /// The cell, and the task's span, which says that it is of this kind and ends with its future.
-    pub(in crate::exec) fn new(
-        account: Arc<Account>,
-        origin: Origin,
-        kind: Kind,
-    ) -> (Arc<Cell<Outcome<T>>>, Span) {
-        let (id, query) = (Id::next(), account.query());
-        let span = if Span::is_wanted() {
-            // A subscriber's memory is nobody's.
-            let _ours = mem::enter_process();
-            Span::begin(Shape {
-                kind: kind.name(),
-                id: id.number(),
-                name: origin.name.as_deref(),
-                group: account.group().name(),
-                query,
-                place: origin.place,
-            })
-        } else {
-            Span::none()
-        };
-        let Origin { place, name } = origin;
-        let known_as = (name.is_some() || span.is_some()).then(|| {
-            let span = span.id();
-            Box::new(KnownAs { name, span })
-        });
-        let cell = Cell {
-            flags: Flags::new(query.is_some(), matches!(kind, Kind::Closure)),
-            queued_at: AtomicU64::new(0),
-            account,
-            cpu: AtomicU64::new(0),
-            id,
-            spawned_at: place,
-            place: AtomicU64::new(0),
-            known_as,
-            slot: Outcome(Mutex::new(Join::Nothing)),
-        };
-        (Arc::new(cell), span)
-    }
-
-    pub(in crate::exec) fn complete(&self, output: Result<T, JoinError>) {
-        self.slot.put(&self.flags, &self.account, output);
-    }
-
-    pub(in crate::exec) fn poll_join(&self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        let mut fresh: Option<Waker> = None;
-        loop {
-            let mut join = self.slot.0.lock();
-            match &mut *join {
-                Join::Output(_) => {
-                    if let Some(output) = replace(&mut *join, Join::Taken).into_output() {
-                        return Poll::Ready(output);
-                    }
-                }
-                Join::Taken => {
-                    drop(join);
-                    panic!("JoinHandle polled after completion");
-                }
-                Join::Waker(waker) if waker.will_wake(cx.waker()) => return Poll::Pending,
-                Join::Waker(_) | Join::Nothing => {}
-            }
-            if let Some(waker) = fresh.take() {
-                let old = replace(&mut *join, Join::Waker(waker));
-                drop(join);
-                self.flags.awaited();
-                drop(old);
-                return Poll::Pending;
-            }
-            // Cloning a waker is foreign code: not under the lock.
-            drop(join);
-            fresh = Some(cx.waker().clone());
-        }
-    }
-
-    /// Has `waker` woken when the output is there, which may be now.
-    pub(in crate::exec) fn watch(&self, waker: Waker) {
-        self.flags.awaited();
-        let old = {
-            let mut join = self.slot.0.lock();
-            match &*join {
-                Join::Nothing | Join::Waker(_) => replace(&mut *join, Join::Waker(waker)),
-                Join::Output(_) | Join::Taken => Join::Waker(waker),
-            }
-        };
-        if let Join::Waker(waker) = old {
-            // One that was there before is woken in vain, which harms nobody.
-            waker.wake();
-        }
-    }
-
-    /// Nobody will ask for the output. What is there already is dropped here, its panics swallowed.
-    pub(in crate::exec) fn detach(&self) {
-        if !self.flags.detach() {
-            return;
-        }
-        let left = replace(&mut *self.slot.0.lock(), Join::Taken);
-        contain(|| drop(left));
     }
 }
 

@@ -6,7 +6,7 @@ use super::cell::{Task, contain};
 use crate::event::span::Span;
 use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
-use crate::exec::join::JoinError;
+use crate::exec::join::{JoinError, Output};
 use crate::exec::worker::Worker;
 use crate::mem;
 use crate::unit::Nanos;
@@ -22,32 +22,21 @@ use tokio::task::coop;
 
 /// The future that async-task polls.
 #[pin_project(PinnedDrop)]
-pub(super) struct Harness<F: Future>
-where
-    F::Output: Send + 'static,
-{
-    scope: Scope,
+pub(super) struct Harness<F: Future> {
+    /// Until the end; then the worker has it.
+    scope: Option<Scope>,
     span: Span,
     #[pin]
     future: Option<F>,
 }
 
-impl<F: Future> Harness<F>
-where
-    F::Output: Send + 'static,
-{
-    /// `scope` is of a task that was made for this output.
+impl<F: Future> Harness<F> {
     pub(super) fn new(future: F, scope: Scope, span: Span) -> Harness<F> {
         Harness {
-            scope,
+            scope: Some(scope),
             span,
             future: Some(future),
         }
-    }
-
-    #[inline]
-    fn task(&self) -> &Task {
-        &self.scope.task
     }
 }
 
@@ -58,26 +47,59 @@ enum Step<T> {
     End(Result<T, JoinError>),
 }
 
-impl<F: Future> Future for Harness<F>
-where
-    F::Output: Send + 'static,
-{
-    type Output = ();
+impl<F: Future> Future for Harness<F> {
+    type Output = Output<F::Output>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        context::worker(|worker| match worker {
-            Some(worker) => self.as_mut().step(worker, cx),
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Output<F::Output>> {
+        let this = self.project();
+        let (future, span, whose) = (this.future, this.span, this.scope);
+        context::worker(|worker| {
             // Only workers run tasks. Should that ever change, the task waits instead of running uncharged.
-            None => Poll::Pending,
+            let (Some(worker), Some(scope)) = (worker, whose.as_mut()) else {
+                return Poll::Pending;
+            };
+            let body = Body {
+                future,
+                span,
+                scope,
+            };
+            let polled = body.step(worker, cx);
+            if polled.is_ready() {
+                worker.ended(whose.take().map(|scope| scope.task));
+            }
+            polled
         })
     }
 }
 
-impl<F: Future> Harness<F>
-where
-    F::Output: Send + 'static,
-{
-    fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
+/// The block has its output, or has dropped it: the last that is to be done for a task, after its last poll.
+pub(in crate::exec) fn conclude(worker: &Worker, task: &Task) {
+    task.publish();
+    let hooks = worker.core().hooks();
+    if let Some(hooks) = hooks {
+        hooks::call(hooks.terminate.as_ref(), &task.meta());
+    }
+    worker.finished(&task.account.home);
+    if let Some(hooks) = hooks {
+        hooks::call(hooks.after_poll.as_ref(), &task.meta());
+    }
+}
+
+/// A harness that has not come to its end.
+struct Body<'a, F> {
+    future: Pin<&'a mut Option<F>>,
+    span: &'a mut Span,
+    scope: &'a mut Scope,
+}
+
+impl<F: Future> Body<'_, F> {
+    #[inline]
+    fn task(&self) -> &Task {
+        &self.scope.task
+    }
+
+    #[inline]
+    fn step(mut self, worker: &Worker, cx: &mut Context<'_>) -> Poll<Output<F::Output>> {
         let hooks = worker.core().hooks();
         if let Some(hooks) = hooks {
             hooks::call(hooks.before_poll.as_ref(), &self.task().meta());
@@ -87,21 +109,26 @@ where
         worker.polls_task(task.id.number(), task.spawned_at());
         let delay = started.since(task.no_longer_queued());
         let mut step = if task.must_end(worker) {
-            Step::End(self.as_mut().cancel())
+            Step::End(Err(self.cancel()))
         } else {
-            self.as_mut().poll_future(worker, cx)
+            self.poll_future(worker, cx)
         };
         if mem::take_doom() {
-            step = self.as_mut().short_of_memory(step);
+            step = self.short_of_memory(step);
         }
         let mut took = self.charge(worker, started, delay);
         if matches!(step, Step::Wait) && self.task().is_killed() {
             // During that poll, or by what it cost: here is the next poll boundary.
-            step = Step::End(self.as_mut().cancel());
+            step = Step::End(Err(self.cancel()));
             took = self.charge(worker, worker.now(), Nanos::ZERO);
         }
-        let polled = match step {
-            Step::Wait => Poll::Pending,
+        match step {
+            Step::Wait => {
+                if let Some(hooks) = hooks {
+                    hooks::call(hooks.after_poll.as_ref(), &self.task().meta());
+                }
+                Poll::Pending
+            }
             Step::End(output) => {
                 if let Err(error) = &output {
                     self.task().account.task_failed(error);
@@ -109,15 +136,10 @@ where
                         worker.dropped(took);
                     }
                 }
-                self.as_mut().finish(output);
-                worker.finished(&self.task().account.home);
-                Poll::Ready(())
+                self.let_go();
+                Poll::Ready(Output::new(self.task().unless_detached(output)))
             }
-        };
-        if let Some(hooks) = hooks {
-            hooks::call(hooks.after_poll.as_ref(), &self.task().meta());
         }
-        polled
     }
 
     /// The poll that began at `started` is over: it is charged, and its length returned.
@@ -132,14 +154,9 @@ where
     }
 
     #[inline]
-    fn poll_future(
-        mut self: Pin<&mut Self>,
-        worker: &Worker,
-        cx: &mut Context<'_>,
-    ) -> Step<F::Output> {
-        let this = self.as_mut().project();
-        let (mut future, span) = (this.future, &*this.span);
-        let (polled, dropped) = context::in_task(this.scope, || {
+    fn poll_future(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
+        let (mut future, span) = (self.future.as_mut(), &*self.span);
+        let (polled, dropped) = context::in_task(self.scope, || {
             let polled = catch_unwind(AssertUnwindSafe(|| match future.as_mut().as_pin_mut() {
                 Some(future) => span.within(|| future.poll(cx)),
                 None => Poll::Pending,
@@ -179,18 +196,18 @@ where
     /// The poll asked for more memory than there was, and somebody has been chosen to end: perhaps this task's own
     /// query. An output that is there already stays.
     #[cold]
-    fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
+    fn short_of_memory(&mut self, step: Step<F::Output>) -> Step<F::Output> {
         let account = &self.task().account;
         account.core().kill_doomed();
         let refused = mem::take_refusal();
         match (&step, refused) {
             (Step::End(_), _) => step,
-            (Step::Wait, _) if account.killed().is_some() => Step::End(self.as_mut().cancel()),
+            (Step::Wait, _) if account.killed().is_some() => Step::End(Err(self.cancel())),
             (Step::Wait, None) => step,
             // Of no query: this task alone is to blame.
             (Step::Wait, Some(shortfall)) => {
                 let cause = account.core().shortage(account, shortfall);
-                let error = match self.as_mut().drop_future() {
+                let error = match self.drop_future() {
                     None => JoinError::cancelled(self.task().id, Some(cause)),
                     Some(payload) => JoinError::panic(self.task().id, payload),
                 };
@@ -201,18 +218,14 @@ where
 
     /// The task waits. The first time, it is entered where abort, kill and shutdown can find it.
     #[inline]
-    fn wait(self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
+    fn wait(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
         if self.task().flags.ticket().is_some() {
             return Step::Wait;
         }
         self.begin_to_wait(worker, cx)
     }
 
-    fn begin_to_wait(
-        self: Pin<&mut Self>,
-        worker: &Worker,
-        cx: &mut Context<'_>,
-    ) -> Step<F::Output> {
+    fn begin_to_wait(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
         let task = &self.scope.task;
         let ticket =
             task.account
@@ -222,31 +235,29 @@ where
         let aborted = task.flags.waits(ticket);
         let core = task.account.core();
         if aborted || task.account.killed().is_some() || core.cancelled().is_some() {
-            return Step::End(self.cancel());
+            return Step::End(Err(self.cancel()));
         }
         Step::Wait
     }
 
-    fn cancel(mut self: Pin<&mut Self>) -> Result<F::Output, JoinError> {
+    fn cancel(&mut self) -> JoinError {
         let cause = self.task().cause();
-        match self.as_mut().drop_future() {
-            None => Err(JoinError::cancelled(self.task().id, cause)),
-            Some(payload) => Err(JoinError::panic(self.task().id, payload)),
+        match self.drop_future() {
+            None => JoinError::cancelled(self.task().id, cause),
+            Some(payload) => JoinError::panic(self.task().id, payload),
         }
     }
 
     /// Drops the future inside its context; the payload if its destructor panicked.
-    fn drop_future(self: Pin<&mut Self>) -> Option<Payload> {
-        let this = self.project();
-        let (future, span) = (this.future, &*this.span);
-        context::in_task(this.scope, || discard(future, span))
+    fn drop_future(&mut self) -> Option<Payload> {
+        let (future, span) = (self.future.as_mut(), &*self.span);
+        context::in_task(self.scope, || discard(future, span))
     }
 
-    /// The future is gone: gives back what the task held and publishes how it ended.
-    fn finish(self: Pin<&mut Self>, output: Result<F::Output, JoinError>) {
-        let this = self.project();
-        let lease = this.scope.lease.take();
-        let task = &this.scope.task;
+    /// The future is gone: gives back what the task held.
+    fn let_go(&mut self) {
+        let lease = self.scope.lease.take();
+        let task = &self.scope.task;
         if let Some(ticket) = task.flags.ticket() {
             drop(task.account.waiting.leave(ticket));
         }
@@ -254,11 +265,7 @@ where
         if lease.is_some() {
             contain(|| drop(lease));
         }
-        this.span.end();
-        task.complete(output);
-        if let Some(hooks) = task.account.core().hooks() {
-            hooks::call(hooks.terminate.as_ref(), &task.meta());
-        }
+        self.span.end();
     }
 }
 
@@ -273,16 +280,24 @@ fn discard<F>(mut future: Pin<&mut Option<F>>, span: &Span) -> Option<Payload> {
 }
 
 #[pinned_drop]
-impl<F: Future> PinnedDrop for Harness<F>
-where
-    F::Output: Send + 'static,
-{
-    fn drop(mut self: Pin<&mut Self>) {
+impl<F: Future> PinnedDrop for Harness<F> {
+    fn drop(self: Pin<&mut Self>) {
+        let this = self.project();
         // Reached with the future still there only if a runnable was dropped instead of run.
-        if self.future.is_some() {
-            let output = self.as_mut().cancel();
-            self.as_mut().finish(output);
-            let home = &self.task().account.home;
+        if let (Some(scope), true) = (this.scope, this.future.is_some()) {
+            let mut body = Body {
+                future: this.future,
+                span: this.span,
+                scope,
+            };
+            let error = body.cancel();
+            body.let_go();
+            let task = body.task();
+            task.fail(error);
+            let home = &task.account.home;
+            if let Some(hooks) = home.core.hooks() {
+                hooks::call(hooks.terminate.as_ref(), &task.meta());
+            }
             home.counters.finished.fetch_add(1, SeqCst);
             home.core.look_whether_over();
         }
@@ -292,7 +307,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::task::{Cell, Meta, Outcome};
+    use crate::exec::task::Meta;
     use std::sync::Arc;
 
     /// What `async-task` puts before the metadata and, padded, after it.
@@ -302,10 +317,7 @@ mod tests {
     /// Up to here glibc's malloc frees a block of another thread without that thread's lock.
     const FAST: usize = 120;
 
-    fn block<F: Future>(_: &F) -> usize
-    where
-        F::Output: Send + 'static,
-    {
+    fn block<F: Future>(_: &F) -> usize {
         HEADER + size_of::<Meta>() + size_of::<Harness<F>>()
     }
 
@@ -313,16 +325,13 @@ mod tests {
     fn a_small_task_is_two_small_blocks() {
         let latch = Arc::new(());
         let future = async move { drop(latch) };
-        let cell = COUNTS + size_of::<Cell<Outcome<()>>>();
+        let cell = COUNTS + size_of::<Task>();
         let block = block(&future);
         println!(
             "cell {cell}, block {block}, future {}",
             size_of_val(&future)
         );
         assert!(cell <= FAST, "{cell}");
-        // With the feature `tracing` there is room for a span.
-        assert!(block - size_of::<Span>() <= FAST, "{block}");
-        let with_output = COUNTS + size_of::<Cell<Outcome<String>>>();
-        assert!(with_output <= FAST, "{with_output}");
+        assert!(block <= FAST, "{block}");
     }
 }
