@@ -28,11 +28,16 @@ impl Task {
 
     /// Its future will never be polled or dropped any more, or never was: the handle is told why.
     pub(in crate::exec) fn fail(&self, error: JoinError) {
-        let before = replace(&mut *self.left.lock(), Left::Error(error));
-        self.flags.failed();
-        if let Left::Waker(waker) = before {
-            contain(|| waker.wake());
-        }
+        let before = {
+            let mut left = self.left.lock();
+            // Under the lock: whoever finds the error there finds the flag as well.
+            self.flags.failed();
+            replace(&mut *left, Left::Error(error))
+        };
+        contain(|| match before {
+            Left::Waker(waker) => waker.wake(),
+            Left::Nothing | Left::Error(_) => {}
+        });
     }
 
     /// As [`Task::fail`], for a task that the executor ends.

@@ -74,7 +74,8 @@ impl Flags {
         self.0.fetch_or(DONE, SeqCst) & AWAITED != 0
     }
 
-    /// As [`Flags::done`], with an error instead of an output.
+    /// As [`Flags::done`], with an error instead of an output. Under the lock of the place of both, so that nobody needs to be
+    /// told of the waker.
     pub(super) fn failed(&self) {
         self.0.fetch_or(DONE | FAILED, SeqCst);
     }
@@ -242,6 +243,46 @@ mod loom {
                 assert!(flags.is_done(), "woken in vain");
             }
             assert_eq!(output.load(Relaxed), 7);
+            thread.join().unwrap();
+        });
+    }
+
+    /// The same, for a task that ends without an output.
+    #[test]
+    fn a_handle_that_waits_finds_the_error_or_is_woken() {
+        ::loom::model(|| {
+            let bell = Arc::new(Bell(Notify::new(), AtomicBool::new(false)));
+            let left = Mutex::new(None::<Result<Arc<Bell>, u32>>);
+            let shared = Arc::new((Flags::new(false, false), left));
+            let theirs = shared.clone();
+            let thread = ::loom::thread::spawn(move || {
+                let (flags, left) = &*theirs;
+                let before = {
+                    let mut left = left.lock();
+                    flags.failed();
+                    left.replace(Err(7))
+                };
+                if let Some(Ok(bell)) = before {
+                    bell.wake();
+                }
+            });
+            let (flags, left) = &*shared;
+            if !flags.is_done() {
+                let waits = {
+                    let mut left = left.lock();
+                    let waits = left.is_none();
+                    if waits {
+                        *left = Some(Ok(bell.clone()));
+                    }
+                    waits
+                };
+                if waits && !flags.awaited() {
+                    bell.wait();
+                }
+            }
+            assert!(flags.has_failed());
+            let error = left.lock().take();
+            assert!(matches!(error, Some(Err(7))));
             thread.join().unwrap();
         });
     }

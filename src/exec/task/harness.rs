@@ -16,6 +16,7 @@ use std::future::Future;
 use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll};
 use tokio::task::coop;
@@ -73,8 +74,11 @@ impl<F: Future> Future for Harness<F> {
 }
 
 /// The block has its output, or has dropped it: the last that is to be done for a task, after its last poll.
-pub(in crate::exec) fn conclude(worker: &Worker, task: &Task) {
-    task.publish();
+pub(in crate::exec) fn conclude(worker: &Worker, task: &Arc<Task>) {
+    // The block holds it as long as there is a handle.
+    if Arc::strong_count(task) > 1 {
+        task.publish();
+    }
     let hooks = worker.core().hooks();
     if let Some(hooks) = hooks {
         hooks::call(hooks.terminate.as_ref(), &task.meta());
@@ -308,7 +312,6 @@ impl<F: Future> PinnedDrop for Harness<F> {
 mod tests {
     use super::*;
     use crate::exec::task::Meta;
-    use std::sync::Arc;
 
     /// What `async-task` puts before the metadata and, padded, after it.
     const HEADER: usize = 40;
