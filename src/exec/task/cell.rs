@@ -114,22 +114,27 @@ impl Task {
         (Arc::new(task), span)
     }
 
+    #[inline]
     pub(in crate::exec) fn id(&self) -> Id {
         self.id
     }
 
+    #[inline]
     pub(in crate::exec) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
+    #[inline]
     pub(in crate::exec) fn group(&self) -> &Arc<Group> {
         self.account.group()
     }
 
+    #[inline]
     pub(in crate::exec) fn is_finished(&self) -> bool {
         self.flags.is_done()
     }
 
+    #[inline]
     pub(in crate::exec) fn is_aborted(&self) -> bool {
         self.flags.is_aborted()
     }
@@ -171,6 +176,7 @@ impl Task {
     }
 
     /// Whether it has to be dropped, by an abort or a kill.
+    #[inline]
     pub(in crate::exec) fn is_doomed(&self) -> bool {
         self.flags.is_aborted() || self.is_killed()
     }
@@ -210,6 +216,7 @@ impl Task {
         (!self.flags.is_in_query()).then(|| Nanos(self.cpu.load(Relaxed)))
     }
 
+    #[inline]
     pub(super) fn must_end(&self, worker: &Worker) -> bool {
         self.is_doomed() || worker.is_cancelling()
     }
@@ -229,6 +236,7 @@ impl Task {
 
     /// Charges a poll to the account; the CPU time that counts for the task's level.
     /// `held`: how long it kept its worker.
+    #[inline]
     pub(super) fn charge(&self, took: Nanos, held: Nanos) -> Nanos {
         if self.flags.is_in_query() {
             return self.account.charge(took, held, self.spawned_at);

@@ -20,6 +20,7 @@ pub(super) enum Left {
 
 impl Task {
     /// The output is in its place: whoever waits for it is woken.
+    #[inline]
     pub(in crate::exec) fn publish(&self) {
         if self.flags.done() {
             self.wake();
@@ -63,6 +64,7 @@ impl Task {
     }
 
     /// What came instead of an output, if anything did. Once.
+    #[inline]
     pub(in crate::exec) fn take_error(&self) -> Option<JoinError> {
         if !self.flags.has_failed() {
             return None;
@@ -115,6 +117,7 @@ impl Task {
     }
 
     /// The handle goes. `droppy`: an output would have something to drop.
+    #[inline]
     pub(in crate::exec) fn detach(&self, droppy: bool) {
         if droppy {
             self.flags.detach();
