@@ -142,13 +142,14 @@ fn deliver(runnable: Runnable) {
     let mut task = Some(runnable);
     context::home(|seat| {
         let fits = |task: &mut Runnable| {
-            seat.inbox.is_for(task.metadata().stream)
+            seat.inbox.is_open()
                 && seat.poll_start.load(Relaxed) == 0
                 && !task.metadata().cell.group().is_held_back()
         };
         if let Some(runnable) = task.take_if(fits) {
             match seat.inbox.put(runnable) {
-                Ok(()) => seat.wake_for_mail(),
+                Ok(true) => seat.wake_for_mail(),
+                Ok(false) => {}
                 Err(runnable) => task = Some(runnable),
             }
         }

@@ -92,6 +92,12 @@ pub struct Worker {
     dry: Cell<bool>,
     /// The host has had its look since a group last ran dry while behind.
     looked: Cell<bool>,
+    /// All work had run dry when the host got its turn.
+    ran_dry: Cell<bool>,
+    /// Tasks that came by mail, when it was read last.
+    mailed: Cell<usize>,
+    /// Most of what ran before the host's last turns was back after it: kept back by tokio, as its own `yield_now` does.
+    deferring: Cell<bool>,
     /// Whether tokio may keep wake-ups back until the host has had its turn.
     defers: Cell<bool>,
     searching: Cell<bool>,
@@ -150,6 +156,9 @@ impl Worker {
             outlasted: Cell::new(false),
             dry: Cell::new(false),
             looked: Cell::new(false),
+            ran_dry: Cell::new(false),
+            mailed: Cell::new(0),
+            deferring: Cell::new(false),
             defers: Cell::new(true),
             searching: Cell::new(false),
             spent: Cell::new(false),
