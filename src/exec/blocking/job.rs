@@ -7,9 +7,10 @@ use super::meter::Meter;
 use crate::event::span::Span;
 use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
-use crate::exec::join::{Cause, JoinError};
-use crate::exec::task::{Cell, Outcome, contain};
+use crate::exec::join::{Cause, JoinError, Output};
+use crate::exec::task::{Task, contain};
 use crate::mem;
+use parking_lot::Mutex;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,13 +22,13 @@ pub(super) trait Closure: Send {
     /// Runs it, unless it must end: all that is left is to publish how it ended. Does not panic.
     fn run(&mut self, meter: &mut Meter);
 
-    /// Whether it has ended, and somebody is going to ask how: then publishing it is short work, which is to wake.
+    /// Whether it has ended, and somebody may ask how: then publishing it is short work, which is to wake.
     fn is_awaited(&self) -> bool;
 
     /// Publishes how it ended, if it has ended: whom to wake afterwards.
     fn publish(&mut self) -> Option<Waker>;
 
-    /// Whether it was published, and nobody asked any more: its destructor drops the output.
+    /// Whether it was published, and the handle was gone: its destructor drops the output.
     fn is_left_with_output(&self) -> bool;
 
     /// Drops it: for `cause`, unless it must end anyway.
@@ -40,10 +41,13 @@ pub(super) trait Closure: Send {
 pub(super) struct Job<F, R: Send + 'static> {
     closure: Option<F>,
     scope: Scope,
-    cell: Arc<Cell<Outcome<R>>>,
+    /// Shared with the handle; none once it is published.
+    place: Option<Arc<Mutex<Output<R>>>>,
     span: Span,
-    /// How it ended, until that is published; afterwards what nobody wanted.
+    /// How it ended, until that is published.
     output: Option<Result<R, JoinError>>,
+    /// It was published, and nobody is there to take it.
+    unwanted: Option<Output<R>>,
     refused: Option<Cause>,
 }
 
@@ -51,17 +55,22 @@ impl<F, R: Send + 'static> Job<F, R> {
     pub(super) fn new(
         closure: F,
         scope: Scope,
-        cell: Arc<Cell<Outcome<R>>>,
+        place: Arc<Mutex<Output<R>>>,
         span: Span,
     ) -> Job<F, R> {
         Job {
             closure: Some(closure),
             scope,
-            cell,
+            place: Some(place),
             span,
             output: None,
+            unwanted: None,
             refused: None,
         }
+    }
+
+    fn task(&self) -> &Task {
+        &self.scope.task
     }
 
     /// Drops a closure that was not begun, in its context; the payload if its destructor panicked.
@@ -74,12 +83,13 @@ impl<F, R: Send + 'static> Job<F, R> {
 
     /// It has ended: all that comes before the output.
     fn finish(&mut self, output: Result<R, JoinError>) {
-        let account = self.cell.account();
+        let lease = self.scope.lease.take();
+        let task = self.scope.task.clone();
+        let account = task.account();
         if let Err(error) = &output {
             account.task_failed(error);
         }
-        account.task_gone(self.cell.id().number());
-        let lease = self.scope.lease.take();
+        account.task_gone(task.id().number());
         contain(|| drop(lease));
         self.span.end();
         account.home.counters.blocking.fetch_sub(1, SeqCst);
@@ -92,6 +102,24 @@ where
     F: FnOnce() -> R + Send,
     R: Send + 'static,
 {
+    fn is_awaited(&self) -> bool {
+        let place = self.place.as_ref().filter(|_| self.output.is_some());
+        place.is_some_and(|place| Arc::strong_count(place) > 1)
+    }
+
+    fn publish(&mut self) -> Option<Waker> {
+        let (output, place) = (self.output.take()?, self.place.take()?);
+        *place.lock() = Output::new(Some(output));
+        let waker = self.task().publish_quietly();
+        // Either the handle drops it, or this does: whoever lets go of the place last.
+        self.unwanted = Arc::into_inner(place).map(Mutex::into_inner);
+        waker
+    }
+
+    fn is_left_with_output(&self) -> bool {
+        self.unwanted.is_some()
+    }
+
     fn run(&mut self, meter: &mut Meter) {
         if self.must_end() {
             return;
@@ -105,59 +133,51 @@ where
         });
         if mem::take_doom() {
             // It has run to its end all the same; what else is its query's ends.
-            self.cell.account().core().kill_doomed();
+            self.task().account().core().kill_doomed();
             let _ = mem::take_refusal();
         }
-        self.cell.account().charge_blocking(meter.end());
-        self.finish(result.map_err(|payload| JoinError::panic(self.cell.id(), payload)));
-    }
-
-    fn is_awaited(&self) -> bool {
-        self.output.is_some() && !self.cell.is_unwanted()
-    }
-
-    fn publish(&mut self) -> Option<Waker> {
-        let (unwanted, waker) = self.cell.place_output(self.output.take()?);
-        self.output = unwanted;
-        waker
-    }
-
-    fn is_left_with_output(&self) -> bool {
-        self.output.is_some()
+        self.task().account().charge_blocking(meter.end());
+        self.finish(result.map_err(|payload| JoinError::panic(self.task().id(), payload)));
     }
 
     fn refuse(mut self: Box<Self>, cause: &dyn Fn(&Account) -> Cause) {
         if !self.must_end() {
-            self.refused = Some(cause(self.cell.account()));
+            self.refused = Some(cause(self.task().account()));
         }
     }
 
     fn must_end(&self) -> bool {
-        let account = self.cell.account();
-        self.cell.is_aborted() || account.killed().is_some() || account.core().cancelled().is_some()
+        let account = self.task().account();
+        self.task().is_aborted()
+            || account.killed().is_some()
+            || account.core().cancelled().is_some()
     }
 }
 
 impl<F, R: Send + 'static> Drop for Job<F, R> {
     fn drop(&mut self) {
-        if self.cell.is_finished() {
-            if let Some(unwanted) = self.output.take() {
-                let _owner = mem::enter(self.cell.account().memory());
-                contain(|| drop(unwanted));
+        if self.task().is_finished() {
+            if let Some(unwanted) = self.unwanted.take() {
+                let _owner = mem::enter(self.task().account().memory());
+                drop(unwanted);
             }
             return;
         }
         if self.output.is_none() {
             // Aborted, killed, shut down or refused: it never began.
-            let cause = self.refused.take().or_else(|| self.cell.cause());
+            let cause = self.refused.take().or_else(|| self.task().cause());
             let output = match self.drop_closure() {
-                None => JoinError::cancelled(self.cell.id(), cause),
-                Some(payload) => JoinError::panic(self.cell.id(), payload),
+                None => JoinError::cancelled(self.task().id(), cause),
+                Some(payload) => JoinError::panic(self.task().id(), payload),
             };
             self.finish(Err(output));
         }
-        if let Some(output) = self.output.take() {
-            self.cell.complete(output);
+        if let Some(output) = self.output.take()
+            && let Some(output) = self.task().unless_detached(output)
+            && let Some(place) = &self.place
+        {
+            *place.lock() = Output::new(Some(output));
         }
+        self.task().publish();
     }
 }

@@ -25,7 +25,7 @@ use crate::exec::core::{Core, NOBODY, Seat};
 use crate::exec::group::Group;
 use crate::exec::spares::Role;
 use crate::exec::tally::Tally;
-use crate::exec::task::Runnable;
+use crate::exec::task::{Runnable, Task};
 use crate::mem;
 use crate::sched::fair::Slice;
 use crate::sched::feedback::Turn;
@@ -103,6 +103,8 @@ pub struct Worker {
     searching: Cell<bool>,
     /// The last poll used up tokio's cooperative budget.
     spent: Cell<bool>,
+    /// The task whose last poll that was.
+    ended: Cell<Option<Arc<Task>>>,
     now: Cell<Nanos>,
     slice_began: Cell<Nanos>,
     stolen: Stolen,
@@ -160,6 +162,7 @@ impl Worker {
             defers: Cell::new(true),
             searching: Cell::new(false),
             spent: Cell::new(false),
+            ended: Cell::new(None),
             now: Cell::new(Nanos::ZERO),
             slice_began: Cell::new(Nanos::ZERO),
             lost: Cell::new(Nanos::ZERO),
@@ -217,6 +220,7 @@ impl Worker {
             };
             seat.poll_start.store(self.now.get().0.max(1), Relaxed);
             task.run();
+            self.see_off();
             polls += 1;
             if self.spent.take() {
                 budget.renew();
