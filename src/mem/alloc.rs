@@ -31,6 +31,7 @@
 
 #[cfg(feature = "mimalloc")]
 mod inner;
+mod table;
 mod tag;
 
 #[cfg(feature = "mimalloc")]
@@ -39,11 +40,9 @@ pub use inner::Mimalloc;
 use super::local;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU16, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
-use tag::{
-    FOOTER_MOST, LEAF, LEAF_BITS, LEAVES, incoming, inner_layout, inner_size, outgoing, owner_of,
-    place_of,
-};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use table::{LEAST, make_leaf, place_of};
+use tag::{incoming, inner_layout, inner_size, is_behind, is_small, outgoing, owner_of};
 
 /// A `#[global_allocator]` over another allocator that knows whose every block is.
 ///
@@ -107,56 +106,39 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         if block.is_null() {
             return refund(owner, size);
         }
-        if size <= FOOTER_MOST {
+        if is_behind(size) {
             // SAFETY: invariant 2: the two bytes behind `size` are the block's.
             unsafe { block.add(size).cast::<u16>().write_unaligned(owner) };
             return outgoing(block);
         }
-        // SAFETY: the same block.
-        unsafe { self.tag_in_table(block, size, owner) }
+        tag_in_table(block, size, owner)
     }
+}
 
-    /// # Safety
-    ///
-    /// As for [`GroupAlloc::tag`], with a block that is not null and has no footer.
-    #[inline]
-    unsafe fn tag_in_table(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-        if let Some(place) = place_of(block) {
-            // Relaxed: invariant 3.
-            place.store(owner, Relaxed);
-            return outgoing(block);
-        }
-        // SAFETY: the same block.
-        unsafe { self.tag_in_new_leaf(block, size, owner) }
-    }
+/// Tags a block that is not null and has no footer.
+#[inline(always)]
+fn tag_in_table(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
+    let Some(place) = place_of(block, size.max(LEAST)) else {
+        return tag_in_new_leaf(block, size, owner);
+    };
+    // Relaxed: invariant 3.
+    place.store(owner, Relaxed);
+    outgoing(block)
+}
 
-    /// # Safety
-    ///
-    /// As for [`GroupAlloc::tag_in_table`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn tag_in_new_leaf(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-        if let Some(entry) = LEAVES.get(block.addr() >> LEAF_BITS) {
-            // SAFETY: the layout's size is not 0.
-            let leaf = unsafe { self.inner.alloc_zeroed(LEAF) };
-            // The alignment of `LEAF` is that of its elements.
-            let tags = leaf.cast::<AtomicU16>();
-            let published = entry.compare_exchange(null_mut(), tags, AcqRel, Acquire);
-            if !leaf.is_null() && published.is_err() {
-                // SAFETY: it was allocated above with this layout, and nobody else has seen it.
-                unsafe { self.inner.dealloc(leaf, LEAF) };
-            }
-        }
-        if let Some(place) = place_of(block) {
-            place.store(owner, Relaxed);
-        } else {
-            // No memory for the leaf, or an address without one. The block will be taken for the process's, also
-            // if a leaf is made later: it begins with zeros.
-            local::give(owner, size as u64);
-            super::slot::force_charge(0, size as u64);
-        }
-        outgoing(block)
+#[cold]
+#[inline(never)]
+fn tag_in_new_leaf(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
+    make_leaf(block);
+    if let Some(place) = place_of(block, size.max(LEAST)) {
+        place.store(owner, Relaxed);
+    } else {
+        // No memory for the leaf, or an address without one. The block will be taken for the process's, also if a
+        // leaf is made later: it begins with zeros.
+        local::give(owner, size as u64);
+        super::slot::force_charge(0, size as u64);
     }
+    outgoing(block)
 }
 
 /// Where the number of a block's owner is; none for a block whose tag is behind it, or that has no place.
@@ -164,7 +146,7 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
 /// For the numbers to be right, whoever changes it has the block alone, and the block is of `size` bytes and from the
 /// global allocator, which is a [`GroupAlloc`].
 pub(super) fn tag_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16> {
-    (size > FOOTER_MOST).then(|| place_of(block)).flatten()
+    (!is_small(size)).then(|| place_of(block, size)).flatten()
 }
 
 #[cold]
@@ -190,7 +172,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         // SAFETY: the caller's layout is valid and of more than 0 bytes, and so is the inner one. `tag` gets the
         // block of the inner size for it.
         unsafe {
-            if size <= FOOTER_MOST {
+            if is_behind(size) {
                 let block = self.inner.alloc(inner_layout(layout));
                 self.tag(block, size, owner)
             } else {

@@ -4,9 +4,9 @@
 
 #![allow(unsafe_code, reason = "a part of the allocator")]
 
+use super::table::{LEAST, place_of};
 use std::alloc::Layout;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 // ---- the shape of a block -----------------------------------------------------------------------------------
 
@@ -27,17 +27,31 @@ const FOOTERS: bool = cfg!(all(
 ));
 const TAG: usize = size_of::<u16>();
 /// The largest block with a footer: with it, it is still small for the common allocators (1024 bytes).
-pub(super) const FOOTER_MOST: usize = if FOOTERS { 1022 } else { 0 };
-/// Addresses that share a place in the table; no block without a footer is smaller.
-const GRANULE_BITS: u32 = if FOOTERS { 10 } else { 4 };
+const FOOTER_MOST: usize = 1022;
+
+/// Whether the tag of a block is behind it, and not in the table.
+///
+/// Allocators hand blocks out in classes, of which the small ones are multiples of 16 bytes: a block that fills its
+/// class, or all of it but a byte, would with a footer need the next one, which is up to twice as large.
+#[inline(always)]
+pub(super) const fn is_behind(size: usize) -> bool {
+    // What is one less than a multiple of 16, or one: without its last bit, one more is that multiple.
+    FOOTERS && size <= FOOTER_MOST && (size + 1) & 14 != 0
+}
+
+/// Whether a block is one of those that programs have by the million.
+#[inline(always)]
+pub(super) const fn is_small(size: usize) -> bool {
+    size <= FOOTER_MOST
+}
 
 /// What is asked of the inner allocator for a block of `size`: invariants 1 and 2.
 #[inline(always)]
 pub(super) const fn inner_size(size: usize) -> usize {
-    if size <= FOOTER_MOST {
+    if is_behind(size) {
         size + TAG
-    } else if size < 1 << GRANULE_BITS {
-        1 << GRANULE_BITS
+    } else if size < LEAST {
+        LEAST
     } else {
         size
     }
@@ -99,36 +113,6 @@ pub(super) fn outgoing(block: *mut u8) -> *mut u8 {
     hidden!(block, readonly)
 }
 
-// ---- the table of tags --------------------------------------------------------------------------------------
-
-/// What a leaf of the table covers: 64 MiB of addresses. With one tag per KiB it is 128 KiB, allocated when the
-/// first block of that range is.
-pub(super) const LEAF_BITS: u32 = 26;
-const LEAF_TAGS: usize = 1 << (LEAF_BITS - GRANULE_BITS);
-/// User space of today's 64-bit machines. Blocks beyond, should there ever be one, are the process's.
-const ADDRESS_BITS: u32 = if usize::BITS == 64 { 48 } else { 32 };
-
-pub(super) static LEAVES: [AtomicPtr<AtomicU16>; 1 << (ADDRESS_BITS - LEAF_BITS)] =
-    [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - LEAF_BITS)];
-
-pub(super) const LEAF: Layout = match Layout::array::<AtomicU16>(LEAF_TAGS) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a leaf is larger than the address space"),
-};
-
-/// A block's place in the table, if its leaf is there.
-#[inline]
-pub(super) fn place_of(block: *mut u8) -> Option<&'static AtomicU16> {
-    let address = block.addr();
-    let leaf = LEAVES.get(address >> LEAF_BITS)?.load(Acquire);
-    if leaf.is_null() {
-        return None;
-    }
-    // SAFETY: a leaf that was published is `LEAF_TAGS` zeroed, hence initialised, atomics that are never freed;
-    // the index is taken modulo that number.
-    Some(unsafe { &*leaf.add(address >> GRANULE_BITS & (LEAF_TAGS - 1)) })
-}
-
 // ---- reading it -------------------------------------------------------------------------------------------
 
 /// The owner of a block of ours.
@@ -138,10 +122,10 @@ pub(super) fn place_of(block: *mut u8) -> Option<&'static AtomicU16> {
 /// `block` is a live block of `size` bytes that `GroupAlloc::tag` handed out, passed through [`incoming`].
 #[inline(always)]
 pub(super) unsafe fn owner_of(block: *mut u8, size: usize) -> u16 {
-    if size <= FOOTER_MOST {
+    if is_behind(size) {
         // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
         return unsafe { block.add(size).cast::<u16>().read_unaligned() };
     }
     // A block that was tagged has a place, unless it lies where there is no table.
-    place_of(block).map_or(0, |place| place.load(Relaxed))
+    place_of(block, size.max(LEAST)).map_or(0, |place| place.load(Relaxed))
 }
