@@ -41,8 +41,11 @@ use super::local;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
-use table::{LEAST, make_leaf, place_of};
-use tag::{incoming, inner_layout, inner_size, is_behind, is_small, outgoing, owner_of};
+use table::{make_leaf, place_of};
+use tag::{
+    footer_layout, incoming, inner_layout, inner_size, is_behind, is_small, outgoing,
+    owner_in_table, owner_of, table_layout,
+};
 
 /// A `#[global_allocator]` over another allocator that knows whose every block is.
 ///
@@ -94,31 +97,196 @@ impl<A> GroupAlloc<A> {
 
 // ---- the allocator ------------------------------------------------------------------------------------------
 
+// Each kind of block has functions of its own, so that none saves registers for what only another needs; and each of
+// them ends with a call that may be a jump.
 impl<A: GlobalAlloc> GroupAlloc<A> {
-    /// Tags a block that the inner allocator gave for `size` bytes, already charged to `owner`. Null if it gave
-    /// none: then the charge is undone.
+    /// A block with a footer.
     ///
     /// # Safety
     ///
-    /// `block` is null, or of [`inner_size`]`(size)` bytes and nobody else's.
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag [is behind](is_behind).
+    #[inline(never)]
+    unsafe fn alloc_behind(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller, and as in `block_for`.
+        unsafe {
+            match local::take_kept(layout.size() as u64) {
+                Some(owner) => {
+                    let block = self.inner.alloc(footer_layout(layout));
+                    tag_behind(block, layout.size(), owner)
+                }
+                None => self.alloc_beyond_credit(layout),
+            }
+        }
+    }
+
+    /// A small block whose tag is in the table.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag is not behind it.
+    #[inline(never)]
+    unsafe fn alloc_in_table(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller, and as in `block_for`.
+        unsafe {
+            if !is_small(layout.size()) {
+                return self.alloc_large(layout);
+            }
+            match local::take_kept(layout.size() as u64) {
+                Some(owner) => {
+                    let block = self.inner.alloc(table_layout(layout));
+                    tag_in_table(block, layout.size(), owner)
+                }
+                None => self.alloc_beyond_credit(layout),
+            }
+        }
+    }
+
+    /// A block that is not small.
+    ///
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::alloc_in_table`].
+    #[inline(never)]
+    unsafe fn alloc_large(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller, and as in `block_for`.
+        unsafe {
+            match local::take_kept(layout.size() as u64) {
+                Some(owner) => {
+                    let block = self.inner.alloc(table_layout(layout));
+                    tag_in_table(block, layout.size(), owner)
+                }
+                None => self.alloc_beyond_credit(layout),
+            }
+        }
+    }
+
+    /// A block for an owner whose credit is not enough.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc).
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_beyond_credit(&self, layout: Layout) -> *mut u8 {
+        match local::take_more(layout.size() as u64) {
+            // SAFETY: by the caller.
+            Some(owner) => unsafe { self.block_for(owner, layout) },
+            None => null_mut(),
+        }
+    }
+
+    /// A block for `owner`, who has been charged for it. Null if there is none: then the charge is undone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc).
     #[inline(always)]
-    unsafe fn tag(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-        if block.is_null() {
-            return refund(owner, size);
+    unsafe fn block_for(&self, owner: u16, layout: Layout) -> *mut u8 {
+        // SAFETY: the inner layout is valid as the caller's is, and `tag` gets the block of the inner size for it.
+        unsafe {
+            let block = self.inner.alloc(inner_layout(layout));
+            tag(block, layout.size(), owner)
         }
-        if is_behind(size) {
-            // SAFETY: invariant 2: the two bytes behind `size` are the block's.
-            unsafe { block.add(size).cast::<u16>().write_unaligned(owner) };
-            return outgoing(block);
+    }
+
+    /// Takes back a small block, after what was charged for it, so that nothing has to be kept in mind meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// As for [`dealloc`](GlobalAlloc::dealloc), with the owner that the block had.
+    #[inline(always)]
+    unsafe fn dealloc_small(&self, block: *mut u8, layout: Layout, owner: u16) {
+        // SAFETY: by the caller, and invariant 1.
+        unsafe {
+            if local::give_kept(owner, layout.size() as u64) {
+                self.inner.dealloc(block, inner_layout(layout));
+            } else {
+                self.dealloc_beyond_credit(block, layout, owner);
+            }
         }
+    }
+
+    /// The same for an owner who is not the current one, or whose credit would be too much.
+    ///
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::dealloc_small`].
+    #[inline(never)]
+    unsafe fn dealloc_beyond_credit(&self, block: *mut u8, layout: Layout, owner: u16) {
+        local::give_more(owner, layout.size() as u64);
+        // SAFETY: by the caller, and invariant 1.
+        unsafe { self.inner.dealloc(block, inner_layout(layout)) };
+    }
+
+    /// Takes back a block whose tag is in the table.
+    ///
+    /// # Safety
+    ///
+    /// As for [`dealloc`](GlobalAlloc::dealloc).
+    #[inline(never)]
+    unsafe fn dealloc_in_table(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: by the caller.
+        unsafe {
+            if is_small(layout.size()) {
+                self.dealloc_small(block, layout, owner_in_table(block, layout.size()));
+            } else {
+                self.dealloc_large(block, layout);
+            }
+        }
+    }
+
+    /// Takes back a block that is not small, before what was charged for it: when others take what is free now, it is.
+    ///
+    /// # Safety
+    ///
+    /// As for [`dealloc`](GlobalAlloc::dealloc).
+    #[inline(never)]
+    unsafe fn dealloc_large(&self, block: *mut u8, layout: Layout) {
+        let owner = owner_in_table(block, layout.size());
+        // SAFETY: by the caller, and invariant 1.
+        unsafe { self.inner.dealloc(block, table_layout(layout)) };
+        local::give(owner, layout.size() as u64);
+    }
+}
+
+/// Tags a block that the inner allocator gave for `size` bytes, already charged to `owner`. Null if it gave none: then
+/// the charge is undone.
+///
+/// # Safety
+///
+/// `block` is null, or of [`inner_size`]`(size)` bytes and nobody else's.
+#[inline(always)]
+unsafe fn tag(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
+    if is_behind(size) {
+        // SAFETY: by the caller.
+        unsafe { tag_behind(block, size, owner) }
+    } else {
         tag_in_table(block, size, owner)
     }
 }
 
-/// Tags a block that is not null and has no footer.
+/// [`tag`] for a block with a footer.
+///
+/// # Safety
+///
+/// As for `tag`.
+#[inline(always)]
+unsafe fn tag_behind(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
+    if block.is_null() {
+        return refund(owner, size);
+    }
+    // SAFETY: invariant 2: the two bytes behind `size` are the block's.
+    unsafe { block.add(size).cast::<u16>().write_unaligned(owner) };
+    outgoing(block)
+}
+
+/// [`tag`] for a block whose tag is in the table.
 #[inline(always)]
 fn tag_in_table(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-    let Some(place) = place_of(block, size.max(LEAST)) else {
+    if block.is_null() {
+        return refund(owner, size);
+    }
+    let Some(place) = place_of(block, size) else {
         return tag_in_new_leaf(block, size, owner);
     };
     // Relaxed: invariant 3.
@@ -130,7 +298,7 @@ fn tag_in_table(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
 #[inline(never)]
 fn tag_in_new_leaf(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
     make_leaf(block);
-    if let Some(place) = place_of(block, size.max(LEAST)) {
+    if let Some(place) = place_of(block, size) {
         place.store(owner, Relaxed);
     } else {
         // No memory for the leaf, or an address without one. The block will be taken for the process's, also if a
@@ -160,24 +328,13 @@ fn refund(owner: u16, size: usize) -> *mut u8 {
 // arithmetic on cells and atomics. Null is returned where the inner allocator returns it or a limit refuses.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
     #[inline]
-    #[expect(
-        clippy::if_same_then_else,
-        reason = "each arm is compiled for its kind of block: six instructions less"
-    )]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let size = layout.size();
-        let Some(owner) = local::take(size as u64) else {
-            return null_mut();
-        };
-        // SAFETY: the caller's layout is valid and of more than 0 bytes, and so is the inner one. `tag` gets the
-        // block of the inner size for it.
+        // SAFETY: the caller's layout is valid and of more than 0 bytes.
         unsafe {
-            if is_behind(size) {
-                let block = self.inner.alloc(inner_layout(layout));
-                self.tag(block, size, owner)
+            if is_behind(layout.size()) {
+                self.alloc_behind(layout)
             } else {
-                let block = self.inner.alloc(inner_layout(layout));
-                self.tag(block, size, owner)
+                self.alloc_in_table(layout)
             }
         }
     }
@@ -191,7 +348,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         // SAFETY: as in `alloc`; the tag is behind the caller's bytes, which stay zero.
         unsafe {
             let block = self.inner.alloc_zeroed(inner_layout(layout));
-            self.tag(block, size, owner)
+            tag(block, size, owner)
         }
     }
 
@@ -200,13 +357,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         let block = incoming(block);
         // SAFETY: the caller says that `block` is a live block of ours with this layout: `tag` handed it out, and
         // it came from the inner allocator with the inner layout (invariant 1).
-        let owner = unsafe {
-            let owner = owner_of(block, layout.size());
-            self.inner.dealloc(block, inner_layout(layout));
-            owner
-        };
-        // After the block: what is charged is never less than what is there.
-        local::give(owner, layout.size() as u64);
+        unsafe {
+            if is_behind(layout.size()) {
+                self.dealloc_small(block, layout, owner_of(block, layout.size()));
+            } else {
+                self.dealloc_in_table(block, layout);
+            }
+        }
     }
 
     #[inline]
@@ -239,7 +396,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
                 }
                 return null_mut();
             }
-            let new = self.tag(new, new_size, owner);
+            let new = tag(new, new_size, owner);
             local::give(
                 old_owner,
                 if grows { old_size } else { old_size - new_size } as u64,

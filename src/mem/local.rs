@@ -3,7 +3,9 @@
 //! Mechanism; each thread its own, also inside the allocator: no lock, no allocation, no panic. Invariants:
 //! 1. A credit is never negative, and is in its owner's balance: taking a block from it or giving one back to it
 //!    changes no shared number.
-//! 2. The current owner's entry is its own; nothing evicts it while it is current.
+//! 2. The current owner's entry is its own; nothing evicts it while it is current. Its credit is *in hand* then, in
+//!    three cells that the allocator finds at once, and not in the entry. What is done with entries is done between
+//!    putting it down there and picking it up again.
 //! 3. Beside the process's entry, one entry (the *hot* one, current now or last) keeps up to two chunks; the others
 //!    keep a sixteenth of one each, and there are [`KEPT_OWNERS`](rules::KEPT_OWNERS) of them at most: three chunks
 //!    per thread in all.
@@ -52,8 +54,13 @@ enum Stage {
 
 /// What a thread keeps.
 pub(super) struct Local {
+    /// The current owner.
+    owner: Cell<u16>,
+    /// Its credit.
+    credit: Cell<u64>,
+    /// Its entry's cap.
+    most: Cell<u64>,
     entries: [Entry; ENTRIES],
-    current: Cell<usize>,
     hot: Cell<usize>,
     /// What the hot entry may keep at most: two chunks, as large as chunks were last; 0 if nothing is kept.
     cap: Cell<u32>,
@@ -91,35 +98,68 @@ fn place(owner: u16) -> usize {
     usize::from(owner) % ENTRIES
 }
 
+/// Takes `bytes` for the current owner from its credit: whose they are now, or none if there is too little.
+#[inline(always)]
+pub(super) fn take_kept(bytes: u64) -> Option<u16> {
+    LOCAL.with(|local| {
+        let left = local.credit.get().checked_sub(bytes)?;
+        local.credit.set(left);
+        Some(local.owner.get())
+    })
+}
+
+/// Takes `bytes` for the current owner, of which there are more than its credit: whose they are now, or none if they
+/// are refused.
+#[cold]
+#[inline(never)]
+pub(super) fn take_more(bytes: u64) -> Option<u16> {
+    LOCAL.with(|local| local.put_down_for(|| local.refill(bytes)))
+}
+
 /// Takes `bytes` for the current owner: whose they are now, or none if they are refused.
 #[inline]
 pub(super) fn take(bytes: u64) -> Option<u16> {
+    match take_kept(bytes) {
+        Some(owner) => Some(owner),
+        None => take_more(bytes),
+    }
+}
+
+/// Gives `bytes` back that had been taken for `owner`, if it is the current one and there is room for them.
+#[inline(always)]
+#[must_use = "they may not have been given back"]
+pub(super) fn give_kept(owner: u16, bytes: u64) -> bool {
     LOCAL.with(|local| {
-        let entry = local.entry(local.current.get());
-        match entry.credit.get().checked_sub(bytes) {
-            Some(left) => {
-                entry.credit.set(left);
-                Some(entry.owner.get())
-            }
-            None => local.refill(bytes),
+        let credit = local.credit.get() + bytes;
+        let keeps = owner == local.owner.get() && credit <= local.most.get();
+        if keeps {
+            local.credit.set(credit);
         }
+        keeps
     })
+}
+
+/// Gives `bytes` back that had been taken for `owner`, who is not the current one, or for whom there are too many.
+#[inline(never)]
+pub(super) fn give_more(owner: u16, bytes: u64) {
+    LOCAL.with(|local| {
+        let entry = local.entry(place(owner));
+        if entry.owner.get() == owner && owner != local.owner.get() {
+            let credit = entry.credit.get() + bytes;
+            if credit <= u64::from(entry.cap.get()) {
+                return entry.credit.set(credit);
+            }
+        }
+        local.put_down_for(|| local.give_to(owner, bytes));
+    });
 }
 
 /// Gives `bytes` back that had been taken for `owner`.
 #[inline]
 pub(super) fn give(owner: u16, bytes: u64) {
-    LOCAL.with(|local| {
-        let entry = local.entry(place(owner));
-        if entry.owner.get() != owner {
-            return local.give_foreign(owner, bytes);
-        }
-        let credit = entry.credit.get() + bytes;
-        entry.credit.set(credit);
-        if credit > u64::from(entry.cap.get()) {
-            local.spill(entry);
-        }
-    });
+    if !give_kept(owner, bytes) {
+        give_more(owner, bytes);
+    }
 }
 
 /// Calls `f` with what this thread keeps.
@@ -136,6 +176,9 @@ pub(super) fn is_called() -> bool {
 impl Local {
     const fn new() -> Local {
         Local {
+            owner: Cell::new(0),
+            credit: Cell::new(0),
+            most: Cell::new(0),
             entries: [const {
                 Entry {
                     credit: Cell::new(0),
@@ -143,7 +186,6 @@ impl Local {
                     owner: Cell::new(0),
                 }
             }; ENTRIES],
-            current: Cell::new(PROCESS),
             hot: Cell::new(PROCESS),
             cap: Cell::new(0),
             held: Cell::new(0),
@@ -164,18 +206,51 @@ impl Local {
         &self.entries[place % ENTRIES]
     }
 
+    /// The place of the current owner's entry.
+    #[inline]
+    fn current(&self) -> usize {
+        place(self.owner.get())
+    }
+
+    #[inline]
+    fn put_down(&self) {
+        let entry = self.entry(self.current());
+        // Added: what registering a thread allocates and frees comes in between.
+        entry.credit.set(entry.credit.get() + self.credit.take());
+    }
+
+    #[inline]
+    fn pick_up(&self) {
+        let entry = self.entry(self.current());
+        self.credit.set(self.credit.get() + entry.credit.take());
+        self.most.set(u64::from(entry.cap.get()));
+    }
+
+    /// Calls `f` with all credit in the entries.
+    #[inline]
+    fn put_down_for<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.put_down();
+        let result = f();
+        self.pick_up();
+        result
+    }
+
     // ---- whom the thread works for --------------------------------------------------------------------------
 
     /// From now on blocks are `owner`'s, who is kept open by the caller. Whose they were until now.
     #[inline]
     pub(super) fn switch(&self, owner: u16) -> u16 {
-        let place = place(owner);
-        let before = self.entry(self.current.get()).owner.get();
-        let ready = self.hot.get() == place && self.entry(place).owner.get() == owner;
-        if !ready && place != PROCESS {
-            self.warm(place, owner);
+        let before = self.owner.get();
+        if owner != before {
+            let place = place(owner);
+            let ready = self.hot.get() == place && self.entry(place).owner.get() == owner;
+            if !ready && place != PROCESS {
+                self.warm(place, owner);
+            }
+            self.put_down();
+            self.owner.set(owner);
+            self.pick_up();
         }
-        self.current.set(place);
         before
     }
 
@@ -184,6 +259,7 @@ impl Local {
     #[inline(never)]
     fn warm(&self, place: usize, owner: u16) {
         self.register();
+        self.put_down();
         let last = self.hot.replace(place);
         if last != place && last != PROCESS {
             let last = self.entry(last);
@@ -200,7 +276,7 @@ impl Local {
     fn claim(&self, place: usize, owner: u16) {
         let held = self.held.get();
         if held.count_ones() > rules::KEPT_OWNERS {
-            self.give_back();
+            self.clear();
         }
         let entry = self.entry(place);
         self.empty(entry);
@@ -220,13 +296,11 @@ impl Local {
 
     // ---- the cold half of taking and giving -----------------------------------------------------------------
 
-    #[cold]
-    #[inline(never)]
     fn refill(&self, bytes: u64) -> Option<u16> {
         CALLED.store(true, Relaxed);
         self.register();
-        let entry = self.entry(self.current.get());
-        let owner = entry.owner.get();
+        let owner = self.owner.get();
+        let entry = self.entry(self.current());
         let short = bytes - entry.credit.get();
         if self.stage.get() == Stage::Ready {
             // The first time little, then twice as much each time, up to a chunk: most polls allocate little, and
@@ -244,7 +318,7 @@ impl Local {
             entry.credit.set(0);
             return Some(owner);
         }
-        self.give_back();
+        self.clear();
         match promise::try_charge(owner, bytes) {
             Ok(()) => Some(owner),
             Err(at) => self.short(owner, bytes, at),
@@ -278,7 +352,7 @@ impl Local {
             return;
         };
         slot(owner).set_parked();
-        self.give_back();
+        self.clear();
         // What parking itself needs is the process's, and may have it.
         self.switch(0);
         self.lifted.set(self.lifted.get() + 1);
@@ -288,8 +362,16 @@ impl Local {
         }
     }
 
-    #[cold]
-    #[inline(never)]
+    fn give_to(&self, owner: u16, bytes: u64) {
+        let entry = self.entry(place(owner));
+        if entry.owner.get() == owner {
+            entry.credit.set(entry.credit.get() + bytes);
+            self.spill(entry);
+        } else {
+            self.give_foreign(owner, bytes);
+        }
+    }
+
     fn spill(&self, entry: &Entry) {
         self.register();
         let cap = u64::from(entry.cap.get());
@@ -309,12 +391,10 @@ impl Local {
         place == PROCESS || place == self.hot.get()
     }
 
-    #[cold]
-    #[inline(never)]
     fn give_foreign(&self, owner: u16, bytes: u64) {
         let place = place(owner);
         let keeps = self.stage.get() == Stage::Ready && self.serving.get();
-        if !keeps || place == self.current.get() {
+        if !keeps || place == self.current() {
             return promise::credit(owner, bytes);
         }
         self.claim(place, owner);
@@ -339,10 +419,10 @@ impl Local {
         self.reduce(entry, 0);
     }
 
-    /// Gives all credit back but the process's.
-    pub(super) fn give_back(&self) {
+    /// Gives all credit back but the process's; it has been put down.
+    fn clear(&self) {
         let mut held = self.held.get();
-        let current = self.current.get();
+        let current = self.current();
         // The current owner's entry stays its own.
         self.held.set(held & (1 << current));
         while held != 0 {
@@ -357,16 +437,27 @@ impl Local {
         }
     }
 
+    /// Gives all credit back but the process's.
+    pub(super) fn give_back(&self) {
+        if self.held.get() != 0 {
+            self.put_down_for(|| self.clear());
+        }
+    }
+
     /// Gives all credit back.
     pub(super) fn give_all_back(&self) {
-        self.give_back();
-        self.empty(self.entry(PROCESS));
+        self.put_down_for(|| {
+            self.clear();
+            self.empty(self.entry(PROCESS));
+        });
     }
 
     /// The credit kept for an owner.
     pub(super) fn kept(&self, owner: u16) -> u64 {
         let entry = self.entry(place(owner));
-        if entry.owner.get() == owner {
+        if owner == self.owner.get() {
+            self.credit.get() + entry.credit.get()
+        } else if entry.owner.get() == owner {
             entry.credit.get()
         } else {
             0

@@ -6,11 +6,11 @@
 //! of address. A block has its place in the part of the largest power that it holds:
 //!
 //! ```text
-//!  place    1        2 … 3      …   2^(26-g) … 2^(27-g) - 1   …    2^22 … 2^23 - 1
-//!  blocks   64 MiB   32 … 64        2^g … 2^(g+1) - 1              16 … 31 bytes
+//!  place    1        2 … 3      …   2^(26-g) … 2^(27-g) - 1   …    2^23 … 2^24 - 1
+//!  blocks   64 MiB   32 … 64        2^g … 2^(g+1) - 1              8 … 15 bytes
 //! ```
 //!
-//! So a tag costs two bytes, whatever the block: a leaf is 16 MiB of addresses, of which only the pages with tags
+//! So a tag costs two bytes, whatever the block: a leaf is 32 MiB of addresses, of which only the pages with tags
 //! become memory.
 
 #![allow(unsafe_code, reason = "a part of the allocator")]
@@ -24,7 +24,7 @@ use std::sync::atomic::{
 /// What a leaf covers.
 const LEAF_BITS: u32 = 26;
 /// No block in the table is smaller.
-pub(super) const LEAST: usize = 16;
+pub(super) const LEAST: usize = 8;
 /// Places of a leaf: as many as the part of the smallest blocks has, and as many again for all other parts.
 const PLACES: usize = 2 << (LEAF_BITS - LEAST.ilog2());
 const LEAF_SIZE: usize = PLACES * size_of::<AtomicU16>();
@@ -34,7 +34,7 @@ const ADDRESS_BITS: u32 = if usize::BITS == 64 { 48 } else { 32 };
 static LEAVES: [AtomicPtr<AtomicU16>; 1 << (ADDRESS_BITS - LEAF_BITS)] =
     [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - LEAF_BITS)];
 
-/// The place of a block of `size` bytes, at least [`LEAST`], if its leaf is there.
+/// The place of a block of `size` bytes, if its leaf is there.
 #[inline(always)]
 pub(super) fn place_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16> {
     let address = block.addr();
@@ -43,7 +43,8 @@ pub(super) fn place_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16
         return None;
     }
     let within = address & ((1 << LEAF_BITS) - 1);
-    let part = size.ilog2().min(LEAF_BITS);
+    // What is smaller than `LEAST` is not in the table; here it only matters that no place is outside of the leaf.
+    let part = (size | LEAST).ilog2().min(LEAF_BITS);
     let place = (1 << LEAF_BITS | within) >> part;
     // SAFETY: a leaf that was published is `PLACES` zeroed, hence initialised, atomics that are never freed. The place
     // is below `2 << LEAF_BITS >> part`, and no part is below that of `LEAST`.

@@ -26,23 +26,24 @@ const FOOTERS: bool = cfg!(all(
     )
 ));
 const TAG: usize = size_of::<u16>();
-/// The largest block with a footer: with it, it is still small for the common allocators (1024 bytes).
-const FOOTER_MOST: usize = 1022;
+/// The largest block that is small for the common allocators: with a footer too.
+const SMALL_MOST: usize = 1024;
 
 /// Whether the tag of a block is behind it, and not in the table.
 ///
-/// Allocators hand blocks out in classes, of which the small ones are multiples of 16 bytes: a block that fills its
-/// class, or all of it but a byte, would with a footer need the next one, which is up to twice as large.
+/// Allocators hand small blocks out in classes. A power of two fills its class, and would with a footer need the next
+/// one, which is a quarter to twice as large; and it is what programs ask for most: vectors double.
 #[inline(always)]
 pub(super) const fn is_behind(size: usize) -> bool {
-    // What is one less than a multiple of 16, or one: without its last bit, one more is that multiple.
-    FOOTERS && size <= FOOTER_MOST && (size + 1) & 14 != 0
+    // Nothing is left of a power of two from `LEAST` on, and of nothing else: of what is smaller or has lower bits, such
+    // a bit is left, and of what has a bit of at least `LEAST` below its highest, the highest.
+    FOOTERS && size <= SMALL_MOST - TAG && size & size.wrapping_sub(LEAST) != 0
 }
 
 /// Whether a block is one of those that programs have by the million.
 #[inline(always)]
 pub(super) const fn is_small(size: usize) -> bool {
-    size <= FOOTER_MOST
+    size <= SMALL_MOST
 }
 
 /// What is asked of the inner allocator for a block of `size`: invariants 1 and 2.
@@ -50,22 +51,60 @@ pub(super) const fn is_small(size: usize) -> bool {
 pub(super) const fn inner_size(size: usize) -> usize {
     if is_behind(size) {
         size + TAG
-    } else if size < LEAST {
+    } else {
+        table_size(size)
+    }
+}
+
+/// The same for a block whose tag is in the table.
+#[inline(always)]
+const fn table_size(size: usize) -> usize {
+    if !FOOTERS && size < LEAST {
         LEAST
     } else {
         size
     }
 }
 
+/// The layout to ask the inner allocator for.
+///
 /// # Safety
 ///
 /// `layout` is a valid one.
 #[inline(always)]
 pub(super) unsafe fn inner_layout(layout: Layout) -> Layout {
-    // SAFETY: the alignment is a layout's, so a power of two. A size that grows, grows to 1024 at most. Rounded up
-    // to an alignment of up to 1024, that is 1024; rounded up to a larger one, it is that alignment, as the size
-    // before was, which is a valid layout's (its size is not 0).
-    unsafe { Layout::from_size_align_unchecked(inner_size(layout.size()), layout.align()) }
+    // SAFETY: by the caller.
+    unsafe {
+        if is_behind(layout.size()) {
+            footer_layout(layout)
+        } else {
+            table_layout(layout)
+        }
+    }
+}
+
+/// [`inner_layout`] of a block with a footer.
+///
+/// # Safety
+///
+/// As for `inner_layout`; the tag of such a block [is behind](is_behind) it.
+#[inline(always)]
+pub(super) unsafe fn footer_layout(layout: Layout) -> Layout {
+    // SAFETY: the alignment is a layout's, so a power of two. The size grows to 1024 at most. Rounded up to an
+    // alignment of up to 1024, that is 1024; rounded up to a larger one, it is that alignment, as the size before was,
+    // which is a valid layout's (its size is not 0).
+    unsafe { Layout::from_size_align_unchecked(layout.size() + TAG, layout.align()) }
+}
+
+/// [`inner_layout`] of a block whose tag is in the table.
+///
+/// # Safety
+///
+/// As for `inner_layout`.
+#[inline(always)]
+pub(super) unsafe fn table_layout(layout: Layout) -> Layout {
+    // SAFETY: as for a footer: what grows here, grows to `LEAST` at most.
+    unsafe { Layout::from_size_align_unchecked(table_size(layout.size()), layout.align()) }
 }
 
 // ---- what the compiler must not know (invariant 4) ----------------------------------------------------------
@@ -126,6 +165,12 @@ pub(super) unsafe fn owner_of(block: *mut u8, size: usize) -> u16 {
         // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
         return unsafe { block.add(size).cast::<u16>().read_unaligned() };
     }
+    owner_in_table(block, size)
+}
+
+/// The same for a block whose tag is in the table.
+#[inline(always)]
+pub(super) fn owner_in_table(block: *mut u8, size: usize) -> u16 {
     // A block that was tagged has a place, unless it lies where there is no table.
-    place_of(block, size.max(LEAST)).map_or(0, |place| place.load(Relaxed))
+    place_of(block, size).map_or(0, |place| place.load(Relaxed))
 }

@@ -22,6 +22,7 @@ impl Local {
             self.cap
                 .set(u32::try_from(2 * rules::CHUNK).unwrap_or(u32::MAX));
             self.entry(PROCESS).cap.set(self.keep());
+            self.put_down_for(|| ());
         }
     }
 
