@@ -1,21 +1,22 @@
 //! [`GroupAlloc`]: a global allocator that knows whose every block is. The crate's one unsafe room:
 //! this file and its two parts.
 //!
-//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of pages for tags. It adds to the
+//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of leaves for tags. It adds to the
 //! allocator inside (the *inner* one) a tag per block, the 16-bit number of its owner:
 //!
 //! ```text
-//!  up to 1022 B   [ the caller's bytes ][tag]            a footer, right behind layout.size()
-//!  above          [ the caller's bytes ]  …  [tag]       in a table: 2 bytes per KiB of address
+//!  up to 1022 B           [ the caller's bytes ][tag]            a footer, right behind layout.size()
+//!  above, and 8, 16 … 512 [ the caller's bytes ]  …  [tag]       in a table, by address and size
 //! ```
 //!
 //! What makes this sound, cited below by number:
 //!
 //! 1. *One shape per size.* `inner_size` depends on the caller's size alone, and `GlobalAlloc`'s contract gives
 //!    the same size to the end of a block as to its beginning. So every block goes back to the inner allocator
-//!    with the layout that it came with.
-//! 2. *The tag is inside.* A footer takes two bytes that were asked for in addition. A block without one has at
-//!    least 1024 bytes, so that no two such blocks begin in the same KiB: each has its place in the table alone.
+//!    with the layout that it came with, and its tag is looked for where it was put.
+//! 2. *The tag is the block's own.* A footer takes two bytes that were asked for in addition. In the [table] blocks of
+//!    at least `2^g` bytes and less than twice that share a part, which has a place for each `2^g` bytes of address; two
+//!    of them that live do not overlap, so they do not begin in the same `2^g` bytes, and each has its place alone.
 //! 3. *The tag is written before the block is handed out and read before it is given back*, by whoever has the
 //!    block then; the one who hands a block to another thread orders the two, as for the block's own bytes.
 //! 4. *The compiler must not know.* It takes the global allocator's blocks for `size` bytes that nobody looks at

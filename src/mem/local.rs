@@ -242,14 +242,15 @@ impl Local {
     pub(super) fn switch(&self, owner: u16) -> u16 {
         let before = self.owner.get();
         if owner != before {
-            let place = place(owner);
-            let ready = self.hot.get() == place && self.entry(place).owner.get() == owner;
-            if !ready && place != PROCESS {
-                self.warm(place, owner);
+            let entry = self.entry(place(owner));
+            let hot = place(owner) == self.hot.get() || owner == 0;
+            if entry.owner.get() != owner || !hot {
+                self.warm(place(owner), owner);
             }
             self.put_down();
             self.owner.set(owner);
-            self.pick_up();
+            self.credit.set(entry.credit.take());
+            self.most.set(u64::from(entry.cap.get()));
         }
         before
     }
@@ -258,8 +259,8 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn warm(&self, place: usize, owner: u16) {
-        self.register();
         self.put_down();
+        self.register();
         let last = self.hot.replace(place);
         if last != place && last != PROCESS {
             let last = self.entry(last);
@@ -356,6 +357,8 @@ impl Local {
         // What parking itself needs is the process's, and may have it.
         self.switch(0);
         self.lifted.set(self.lifted.get() + 1);
+        // What the poll freed on its way, half of a vector that doubles, would be kept for a thread that comes no more.
+        super::collect();
         park();
         loop {
             std::thread::park();

@@ -125,3 +125,57 @@ unsafe fn unmap(leaf: *mut u8) {
     // SAFETY: by the caller: it was allocated with this layout.
     unsafe { std::alloc::System.dealloc(leaf, LEAF) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LEAF_BITS, LEAST, PLACES, make_leaf, place_of};
+    use std::ptr::without_provenance_mut;
+
+    /// A range of addresses that no allocator gives: the table never looks at what is there.
+    const NOWHERE: usize = 0x7fff << 32 >> LEAF_BITS << LEAF_BITS;
+
+    fn place(address: usize, size: usize) -> usize {
+        let block = without_provenance_mut::<u8>(address);
+        if place_of(block, size).is_none() {
+            make_leaf(block);
+        }
+        std::ptr::from_ref(place_of(block, size).unwrap()).addr()
+    }
+
+    #[test]
+    fn blocks_side_by_side_have_each_their_place_whatever_their_sizes() {
+        let mut random = 1_u64;
+        let mut taken = std::collections::HashSet::new();
+        let (mut at, end) = (NOWHERE, NOWHERE + (3 << LEAF_BITS));
+        while at < end {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let size = LEAST + (random >> 33) as usize % (LEAST << (random >> 60));
+            assert!(taken.insert(place(at, size)), "{size} bytes at {at:x}");
+            at += size;
+        }
+        assert!(taken.len() > 10_000);
+    }
+
+    #[test]
+    fn a_place_is_within_its_leaf_to_the_last_byte_of_it() {
+        let first = place(NOWHERE, 1 << LEAF_BITS) - size_of::<u16>();
+        for size in [LEAST, 1000, 1 << LEAF_BITS, usize::MAX >> 1] {
+            let last = place(NOWHERE + (1 << LEAF_BITS) - 1, size);
+            assert!(
+                (first..first + PLACES * size_of::<u16>()).contains(&last),
+                "{size}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_beyond_the_table_has_no_place() {
+        let beyond = without_provenance_mut::<u8>(usize::MAX - 4096);
+        if usize::BITS == 64 {
+            make_leaf(beyond);
+            assert!(place_of(beyond, 64).is_none());
+        }
+    }
+}

@@ -174,3 +174,21 @@ pub(super) fn owner_in_table(block: *mut u8, size: usize) -> u16 {
     // A block that was tagged has a place, unless it lies where there is no table.
     place_of(block, size).map_or(0, |place| place.load(Relaxed))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FOOTERS, inner_size, is_behind};
+
+    #[test]
+    fn powers_of_two_from_8_on_and_what_is_above_1022_have_no_footer() {
+        for size in 1..5000_usize {
+            let in_table = size > 1022 || (size >= 8 && size.is_power_of_two());
+            assert_eq!(is_behind(size), FOOTERS && !in_table, "{size}");
+            if FOOTERS {
+                assert_eq!(inner_size(size), if in_table { size } else { size + 2 });
+            } else {
+                assert_eq!(inner_size(size), size.max(8));
+            }
+        }
+    }
+}
