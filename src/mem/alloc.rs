@@ -32,6 +32,7 @@
 
 #[cfg(feature = "mimalloc")]
 mod inner;
+mod put;
 mod table;
 mod tag;
 
@@ -39,13 +40,14 @@ mod tag;
 pub use inner::Mimalloc;
 
 use super::local;
+use put::{tag, tag_behind, tag_in_table};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
-use table::{make_leaf, place_of};
+use std::sync::atomic::AtomicU16;
+use table::place_of;
 use tag::{
-    footer_layout, incoming, inner_layout, inner_size, is_behind, is_small, outgoing,
-    owner_in_table, owner_of, table_layout,
+    footer_layout, incoming, inner_layout, inner_size, is_behind, is_small, owner_in_table,
+    owner_of, table_layout,
 };
 
 /// A `#[global_allocator]` over another allocator that knows whose every block is.
@@ -250,78 +252,12 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     }
 }
 
-/// Tags a block that the inner allocator gave for `size` bytes, already charged to `owner`. Null if it gave none: then
-/// the charge is undone.
-///
-/// # Safety
-///
-/// `block` is null, or of [`inner_size`]`(size)` bytes and nobody else's.
-#[inline(always)]
-unsafe fn tag(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-    if is_behind(size) {
-        // SAFETY: by the caller.
-        unsafe { tag_behind(block, size, owner) }
-    } else {
-        tag_in_table(block, size, owner)
-    }
-}
-
-/// [`tag`] for a block with a footer.
-///
-/// # Safety
-///
-/// As for `tag`.
-#[inline(always)]
-unsafe fn tag_behind(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-    if block.is_null() {
-        return refund(owner, size);
-    }
-    // SAFETY: invariant 2: the two bytes behind `size` are the block's.
-    unsafe { block.add(size).cast::<u16>().write_unaligned(owner) };
-    outgoing(block)
-}
-
-/// [`tag`] for a block whose tag is in the table.
-#[inline(always)]
-fn tag_in_table(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-    if block.is_null() {
-        return refund(owner, size);
-    }
-    let Some(place) = place_of(block, size) else {
-        return tag_in_new_leaf(block, size, owner);
-    };
-    // Relaxed: invariant 3.
-    place.store(owner, Relaxed);
-    outgoing(block)
-}
-
-#[cold]
-#[inline(never)]
-fn tag_in_new_leaf(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-    make_leaf(block);
-    if let Some(place) = place_of(block, size) {
-        place.store(owner, Relaxed);
-    } else {
-        // No memory for the leaf, or an address without one. The block will be taken for the process's, also if a
-        // leaf is made later: it begins with zeros.
-        local::give(owner, size as u64);
-        super::slot::force_charge(0, size as u64);
-    }
-    outgoing(block)
-}
-
 /// Where the number of a block's owner is; none for a block whose tag is behind it, or that has no place.
 ///
 /// For the numbers to be right, whoever changes it has the block alone, and the block is of `size` bytes and from the
 /// global allocator, which is a [`GroupAlloc`].
 pub(super) fn tag_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16> {
     (!is_small(size)).then(|| place_of(block, size)).flatten()
-}
-
-#[cold]
-fn refund(owner: u16, size: usize) -> *mut u8 {
-    local::give(owner, size as u64);
-    null_mut()
 }
 
 // SAFETY: blocks are the inner allocator's, which is one, made two bytes longer or not (invariants 1 and 2), so that
