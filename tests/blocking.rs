@@ -174,12 +174,15 @@ fn a_shutdown_waits_for_closures_within_its_grace_only() {
     runtime.block_on(async {
         let may_go = go.clone();
         let entered = governor.enter();
+        let (begin, begun) = tokio::sync::oneshot::channel();
         let endless = spawn_blocking(move || {
+            let _ = begin.send(());
             while !may_go.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
         drop(entered);
+        begun.await.unwrap();
         governor.shutdown(Duration::from_millis(1)).await;
         assert!(!endless.is_finished());
         go.store(true, Ordering::SeqCst);

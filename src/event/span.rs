@@ -24,10 +24,10 @@ pub(crate) struct Shape<'a> {
     pub(crate) place: &'static Location<'static>,
 }
 
-/// The span of one task.
+/// The span of one task, if anybody looks: mostly nobody does, and a task should be small.
 #[cfg(feature = "tracing")]
 #[derive(Debug)]
-pub(crate) struct Span(tracing::Span);
+pub(crate) struct Span(Option<Box<tracing::Span>>);
 
 /// By which a subscriber knows a span, if it has one.
 #[cfg(feature = "tracing")]
@@ -45,12 +45,12 @@ impl Span {
     /// The span of a task that nobody looks at.
     #[inline]
     pub(crate) fn none() -> Span {
-        Span(tracing::Span::none())
+        Span(None)
     }
 
     #[cold]
     pub(crate) fn begin(shape: Shape<'_>) -> Span {
-        Span(tracing::trace_span!(
+        let span = tracing::trace_span!(
             target: "tokio::task",
             parent: None,
             "runtime.spawn",
@@ -62,11 +62,18 @@ impl Span {
             loc.file = shape.place.file(),
             loc.line = shape.place.line(),
             loc.col = shape.place.column(),
-        ))
+        );
+        Span((!span.is_none()).then(|| Box::new(span)))
+    }
+
+    #[inline]
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
     }
 
     pub(crate) fn id(&self) -> SpanId {
-        SpanId(self.0.id().map(|id| id.into_non_zero_u64()))
+        let id = self.0.as_ref().and_then(|span| span.id());
+        SpanId(id.map(|id| id.into_non_zero_u64()))
     }
 
     /// Runs `f` inside the span.
@@ -78,21 +85,13 @@ impl Span {
 
     #[inline]
     fn enter(&self) -> Option<tracing::span::Entered<'_>> {
-        if self.0.is_none() {
-            return None;
-        }
-        self.enter_it()
-    }
-
-    #[cold]
-    fn enter_it(&self) -> Option<tracing::span::Entered<'_>> {
-        Some(self.0.enter())
+        self.0.as_deref().map(enter)
     }
 
     /// The task begins to wait, and a waker of its is kept.
     #[inline]
     pub(crate) fn waits(&self) {
-        if !self.0.is_none() {
+        if self.is_some() {
             self.id().tell("waker.clone");
         }
     }
@@ -100,8 +99,16 @@ impl Span {
     /// The future is gone.
     #[inline]
     pub(crate) fn end(&mut self) {
-        *self = Span::none();
+        if self.is_some() {
+            *self = Span::none();
+        }
     }
+}
+
+#[cfg(feature = "tracing")]
+#[cold]
+fn enter(span: &tracing::Span) -> tracing::span::Entered<'_> {
+    span.enter()
 }
 
 #[cfg(feature = "tracing")]
@@ -149,6 +156,11 @@ impl Span {
 
     pub(crate) fn begin(_: Shape<'_>) -> Span {
         Span
+    }
+
+    #[inline]
+    pub(crate) fn is_some(&self) -> bool {
+        false
     }
 
     #[inline]

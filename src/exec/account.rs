@@ -24,7 +24,9 @@ use std::sync::{Arc, OnceLock};
 
 use Ordering::{Relaxed, SeqCst};
 
-/// What one query, or all tasks of a group that belong to no query, have used.
+/// What one query, or all tasks of a group that belong to no query, have used. Its references are counted on a cache line of
+/// their own: other threads' spawns should not take the rest from those who poll.
+#[repr(align(64))]
 pub struct Account {
     /// Where its tasks are counted, from their beginning to their end: the group that it began in.
     pub(super) home: Arc<Group>,

@@ -211,6 +211,40 @@ impl Group {
         }
     }
 
+    /// As [`Group::push_quietly`] for tasks of any groups, each run of one group under one lock.
+    /// Whether there was any.
+    pub(super) fn push_each(tasks: impl Iterator<Item = Runnable>) -> bool {
+        let mut tasks = tasks.peekable();
+        let any = tasks.peek().is_some();
+        while let Some(task) = tasks.next() {
+            let group = task.metadata().cell.group().clone();
+            let next = || tasks.next_if(|next| Arc::ptr_eq(next.metadata().cell.group(), &group));
+            group.push_run(std::iter::once(task).chain(std::iter::from_fn(next)));
+        }
+        any
+    }
+
+    /// As [`Group::push_quietly`] for tasks that are all its own.
+    fn push_run(&self, tasks: impl Iterator<Item = Runnable>) {
+        let mut doomed = false;
+        let inactive = {
+            let mut incoming = self.incoming.lock();
+            for task in tasks {
+                doomed |= task.metadata().cell.is_doomed();
+                let stamp = incoming.stamp(|| self.core.clock().now());
+                task.metadata().cell.queued(stamp);
+                incoming.push(task);
+            }
+            incoming.activate()
+        };
+        if inactive {
+            self.core.activate(self);
+        }
+        if doomed && self.is_held_back() {
+            self.core.excuse(self);
+        }
+    }
+
     /// Lets the level-1 queue know of the group because a worker holds tasks that others could take.
     pub(super) fn expose(&self) {
         self.expose_quietly();

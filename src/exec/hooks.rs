@@ -4,7 +4,7 @@
 //! hook that panics harms nobody: it is no part of the task that it is told of.
 
 use super::account::Account;
-use super::task::{Id, Origin, contain};
+use super::task::{Id, contain};
 use crate::unit::QueryId;
 use std::fmt;
 use std::panic::Location;
@@ -13,15 +13,22 @@ use std::panic::Location;
 #[derive(Clone, Copy)]
 pub struct TaskMeta<'a> {
     id: Id,
-    origin: &'a Origin,
+    spawned_at: &'static Location<'static>,
+    name: Option<&'a str>,
     account: &'a Account,
 }
 
 impl<'a> TaskMeta<'a> {
-    pub(super) fn new(id: Id, origin: &'a Origin, account: &'a Account) -> TaskMeta<'a> {
+    pub(super) fn new(
+        id: Id,
+        spawned_at: &'static Location<'static>,
+        name: Option<&'a str>,
+        account: &'a Account,
+    ) -> TaskMeta<'a> {
         TaskMeta {
             id,
-            origin,
+            spawned_at,
+            name,
             account,
         }
     }
@@ -33,12 +40,12 @@ impl<'a> TaskMeta<'a> {
 
     /// The line that spawned it.
     pub fn spawned_at(&self) -> &'static Location<'static> {
-        self.origin.place
+        self.spawned_at
     }
 
     /// The name that [`Builder::name`](crate::task::Builder::name) gave it, if any.
     pub fn name(&self) -> Option<&'a str> {
-        self.origin.name.as_deref()
+        self.name
     }
 
     /// The name of its group.
@@ -58,7 +65,7 @@ impl fmt::Debug for TaskMeta<'_> {
             .field("id", &self.id)
             .field("name", &self.name())
             .field("group", &self.group())
-            .field("spawned_at", &self.origin.place)
+            .field("spawned_at", &self.spawned_at)
             .finish()
     }
 }

@@ -7,9 +7,10 @@ use super::meter::Meter;
 use crate::event::span::Span;
 use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
-use crate::exec::join::{Cause, JoinError};
-use crate::exec::task::{Cell, Outcome, contain};
+use crate::exec::join::{Cause, JoinError, Output};
+use crate::exec::task::{Task, contain};
 use crate::mem;
+use parking_lot::Mutex;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(super) trait Closure: Send {
 pub(super) struct Job<F, R: Send + 'static> {
     closure: Option<F>,
     scope: Scope,
-    cell: Arc<Cell<Outcome<R>>>,
+    place: Arc<Mutex<Output<R>>>,
     span: Span,
     refused: Option<Cause>,
 }
@@ -39,16 +40,20 @@ impl<F, R: Send + 'static> Job<F, R> {
     pub(super) fn new(
         closure: F,
         scope: Scope,
-        cell: Arc<Cell<Outcome<R>>>,
+        place: Arc<Mutex<Output<R>>>,
         span: Span,
     ) -> Job<F, R> {
         Job {
             closure: Some(closure),
             scope,
-            cell,
+            place,
             span,
             refused: None,
         }
+    }
+
+    fn task(&self) -> &Task {
+        &self.scope.task
     }
 
     /// Drops a closure that was not begun, in its context; the payload if its destructor panicked.
@@ -60,16 +65,20 @@ impl<F, R: Send + 'static> Job<F, R> {
     }
 
     fn finish(&mut self, output: Result<R, JoinError>) {
-        let account = self.cell.account();
+        let lease = self.scope.lease.take();
+        let task = self.scope.task.clone();
+        let account = task.account();
         if let Err(error) = &output {
             account.task_failed(error);
         }
-        account.task_gone(self.cell.id().number());
-        let lease = self.scope.lease.take();
+        account.task_gone(task.id().number());
         contain(|| drop(lease));
         self.span.end();
         account.home.counters.blocking.fetch_sub(1, SeqCst);
-        self.cell.complete(output);
+        if let Some(output) = task.unless_detached(output) {
+            *self.place.lock() = Output::new(Some(output));
+        }
+        task.publish();
     }
 }
 
@@ -91,35 +100,37 @@ where
         });
         if mem::take_doom() {
             // It has run to its end all the same; what else is its query's ends.
-            self.cell.account().core().kill_doomed();
+            self.task().account().core().kill_doomed();
             let _ = mem::take_refusal();
         }
-        self.cell.account().charge_blocking(meter.end());
-        self.finish(result.map_err(|payload| JoinError::panic(self.cell.id(), payload)));
+        self.task().account().charge_blocking(meter.end());
+        self.finish(result.map_err(|payload| JoinError::panic(self.task().id(), payload)));
     }
 
     fn refuse(mut self: Box<Self>, cause: &dyn Fn(&Account) -> Cause) {
         if !self.must_end() {
-            self.refused = Some(cause(self.cell.account()));
+            self.refused = Some(cause(self.task().account()));
         }
     }
 
     fn must_end(&self) -> bool {
-        let account = self.cell.account();
-        self.cell.is_aborted() || account.killed().is_some() || account.core().cancelled().is_some()
+        let account = self.task().account();
+        self.task().is_aborted()
+            || account.killed().is_some()
+            || account.core().cancelled().is_some()
     }
 }
 
 impl<F, R: Send + 'static> Drop for Job<F, R> {
     fn drop(&mut self) {
-        if self.cell.is_finished() {
+        if self.task().is_finished() {
             return;
         }
         // Aborted, killed, shut down or refused: it never began.
-        let cause = self.refused.take().or_else(|| self.cell.cause());
+        let cause = self.refused.take().or_else(|| self.task().cause());
         let output = match self.drop_closure() {
-            None => JoinError::cancelled(self.cell.id(), cause),
-            Some(payload) => JoinError::panic(self.cell.id(), payload),
+            None => JoinError::cancelled(self.task().id(), cause),
+            Some(payload) => JoinError::panic(self.task().id(), payload),
         };
         self.finish(Err(output));
     }

@@ -22,7 +22,7 @@ pub(super) use threads::thread_is_lost;
 use super::account::Account;
 use super::context::{self, Scope};
 use super::join::{Cause, JoinHandle};
-use super::task::{Cell, Kind, Lease, Origin, Outcome};
+use super::task::{Kind, Lease, Origin, Task};
 use crate::mem;
 use crate::sched::feedback::Place;
 use job::Job;
@@ -98,17 +98,18 @@ where
 {
     // What the closure itself needs is its query's.
     let _owner = mem::enter(account.memory());
-    let (cell, span) = Cell::<Outcome<R>>::new(account.clone(), origin, Kind::Closure);
+    let (task, span) = Task::new(account.clone(), origin, Kind::Closure);
     let scope = Scope {
-        task: cell.clone(),
+        task: task.clone(),
         lease,
     };
     account.home.counters.blocking.fetch_add(1, SeqCst);
-    account.task_began(cell.id().number());
-    let job = Box::new(Job::new(closure, scope, cell.clone(), span));
-    let number = |number| cell.placed(Place::unpack(number));
+    account.task_began(task.id().number());
+    let output = Arc::default();
+    let job = Box::new(Job::new(closure, scope, Arc::clone(&output), span));
+    let number = |number| task.placed(Place::unpack(number));
     account.core().pool().submit(account, job, goes_on, number);
-    JoinHandle::new(cell)
+    JoinHandle::apart(task, output)
 }
 
 /// Whether the closure that runs on this thread, which could stop here and go on as another one, had better: somebody

@@ -1,24 +1,24 @@
 //! A worker's inbox: wake-ups that arrive on the thread of its host while it is not running.
 //!
 //! Mechanism; any thread. I/O, timers and tokio's deferred yields wake tasks on the very thread that the
-//! worker's driver will run on in a moment. Left here, they are taken up by the worker that polled them last,
-//! with warm caches and a lock that nobody else wants; through the group's queue, they would move between
-//! workers (measured: twice the CPU per yield). Invariants:
-//! 1. The inbox takes tasks of one stream: the one that its worker served last.
-//! 2. Who puts a task in and finds the worker asleep wakes *it*, whoever else is searching; the worker says
+//! worker's driver will run on in a moment. Left here, those of the stream that it served last are taken up by the worker
+//! that polled them last, with warm caches, and the others go to their groups, a whole run of one group under one lock;
+//! one by one through the groups' queues, they would move between workers (measured: twice the CPU per yield).
+//! Invariants:
+//! 1. The inbox is closed while its worker is aside, and once it is given up.
+//! 2. Who puts the first task in and finds the worker asleep wakes *it*, whoever else is searching; the worker says
 //!    that it sleeps, then looks into its inbox. One sees the other, so mail is always read: the level-1
-//!    queue need not know of it before.
+//!    queue need not know of it before. Who puts in another relies on the first.
 //! 3. While the worker is in a poll, its host's thread cannot be this one, and nothing is put in. Should one
 //!    begin at that very moment and go on, or the host be kept from driving the worker by a task of its own,
-//!    the watchdog lets others take the mail.
+//!    the watchdog, or a worker that would sleep otherwise, forwards the mail to its groups.
 
 use crate::clock::Clock;
-use crate::exec::group::Group;
 use crate::exec::incoming::BURST;
 use crate::exec::task::Runnable;
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// No stream: the inbox is closed.
 pub(in crate::exec) const NOBODY: u64 = u64::MAX;
@@ -29,12 +29,12 @@ const OVERDUE: Nanos = Nanos::from_millis(2);
 pub(in crate::exec) struct Inbox {
     clock: Clock,
     tasks: Mutex<Tasks>,
-    len: AtomicUsize,
+    /// Whether there are any; changed under the lock.
+    some: AtomicBool,
     /// When the first of the tasks in it was put in.
     since: AtomicU64,
-    /// The stream that is let in, and the group it is of (uid + 1).
+    /// The stream that its worker served last; [`NOBODY`] if it is closed.
     stream: AtomicU64,
-    group: AtomicU64,
 }
 
 #[derive(Default)]
@@ -48,25 +48,23 @@ impl Inbox {
         Inbox {
             clock,
             tasks: Mutex::default(),
-            len: AtomicUsize::new(0),
+            some: AtomicBool::new(false),
             since: AtomicU64::new(0),
             stream: AtomicU64::new(NOBODY),
-            group: AtomicU64::new(0),
         }
     }
 
-    /// From now on the inbox is for this stream. Only the worker itself calls it.
-    pub(in crate::exec) fn open_for(&self, stream: u64, group: &Group) {
-        if self.stream.load(Relaxed) != stream || self.group.load(Relaxed) != group.uid + 1 {
-            self.group.store(group.uid + 1, Relaxed);
+    /// The worker serves this stream from now on, and reads its mail. Only the worker itself calls it.
+    pub(in crate::exec) fn open_for(&self, stream: u64) {
+        if self.stream.load(Relaxed) != stream {
             self.stream.store(stream, Relaxed);
         }
     }
 
-    /// Whether a task of this stream may come in.
+    /// Whether tasks may come in.
     #[inline]
-    pub(in crate::exec) fn is_for(&self, stream: u64) -> bool {
-        self.stream.load(Relaxed) == stream
+    pub(in crate::exec) fn is_open(&self) -> bool {
+        self.stream.load(Relaxed) != NOBODY
     }
 
     /// The stream that its worker served last.
@@ -74,58 +72,55 @@ impl Inbox {
         self.stream.load(Relaxed)
     }
 
-    /// Whether it holds tasks of the group with this uid.
-    pub(in crate::exec) fn has_of(&self, uid: u64) -> bool {
-        self.holds_of() == uid + 1
-    }
-
     #[inline]
-    pub(in crate::exec) fn len(&self) -> usize {
-        self.len.load(SeqCst)
+    pub(in crate::exec) fn is_empty(&self) -> bool {
+        !self.some.load(SeqCst)
     }
 
-    /// Puts a task in. The caller then looks whether the worker sleeps.
+    /// How many tasks of the group with this uid are in it.
+    pub(super) fn count_of(&self, uid: u64) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let tasks = self.tasks.lock();
+        let of_group = |task: &&Runnable| task.metadata().cell.group().uid == uid;
+        tasks.list.iter().filter(of_group).count()
+    }
+
+    /// Puts a task in. True for the first one: the caller then looks whether the worker sleeps.
     ///
     /// # Errors
     ///
-    /// The task, if the inbox was closed or turned over to another stream meanwhile.
-    pub(in crate::exec) fn put(&self, task: Runnable) -> Result<(), Runnable> {
+    /// The task, if the inbox was closed meanwhile.
+    pub(in crate::exec) fn put(&self, task: Runnable) -> Result<bool, Runnable> {
         let mut tasks = self.tasks.lock();
-        if !self.is_for(task.metadata().stream) {
+        if !self.is_open() {
             return Err(task);
         }
         if tasks.list.len().is_multiple_of(BURST) {
             tasks.stamp = self.clock.now();
         }
-        if tasks.list.is_empty() {
-            self.since.store(tasks.stamp.0, Relaxed);
-        }
         task.metadata().cell.queued(tasks.stamp);
         tasks.list.push(task);
-        self.len.store(tasks.list.len(), SeqCst);
-        Ok(())
-    }
-
-    /// The group (uid + 1) whose tasks it holds; 0 if it is empty.
-    pub(in crate::exec) fn holds_of(&self) -> u64 {
-        if self.len() > 0 {
-            self.group.load(Relaxed)
-        } else {
-            0
+        let first = tasks.list.len() == 1;
+        if first {
+            self.since.store(tasks.stamp.0, Relaxed);
+            self.some.store(true, SeqCst);
         }
+        Ok(first)
     }
 
     /// Whether its worker was kept from reading it: others should not wait for that.
     pub(in crate::exec) fn is_overdue(&self, now: Nanos) -> bool {
-        self.len() > 0 && now.since(Nanos(self.since.load(Relaxed))) > OVERDUE
+        !self.is_empty() && now.since(Nanos(self.since.load(Relaxed))) > OVERDUE
     }
 
     /// Takes everything out.
     pub(in crate::exec) fn empty_into(&self, list: &mut Vec<Runnable>) {
-        if self.len() > 0 {
+        if !self.is_empty() {
             let mut tasks = self.tasks.lock();
             list.append(&mut tasks.list);
-            self.len.store(0, SeqCst);
+            self.some.store(false, SeqCst);
         }
     }
 
@@ -134,24 +129,24 @@ impl Inbox {
         let mut tasks = self.tasks.lock();
         self.stream.store(NOBODY, Relaxed);
         list.append(&mut tasks.list);
-        self.len.store(0, SeqCst);
+        self.some.store(false, SeqCst);
     }
 }
 
 #[cfg(all(test, quotient_loom))]
 mod loom {
-    //! Invariant 2 over stand-ins: the length of the inbox, and the sleepers as they are.
+    //! Invariant 2 over stand-ins: what is in the inbox, and the sleepers as they are.
     //!
     //! The fences stand for the total order of SeqCst operations, which loom takes for acquire and release only.
 
     use crate::exec::sleepers::Sleepers;
-    use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst, fence};
+    use crate::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
     use crate::sync::{Arc, Mutex};
     use ::loom::sync::Notify;
 
     struct Model {
         inbox: Mutex<usize>,
-        len: AtomicUsize,
+        some: AtomicBool,
         asleep: AtomicBool,
         sleepers: Sleepers,
         bell: Notify,
@@ -163,7 +158,10 @@ mod loom {
             {
                 let mut inbox = self.inbox.lock();
                 *inbox += 1;
-                self.len.store(*inbox, SeqCst);
+                if *inbox > 1 {
+                    return;
+                }
+                self.some.store(true, SeqCst);
             }
             fence(SeqCst);
             if self.asleep.load(SeqCst) && self.sleepers.claim_one(0) {
@@ -178,7 +176,7 @@ mod loom {
                 {
                     let mut inbox = self.inbox.lock();
                     read += std::mem::take(&mut *inbox);
-                    self.len.store(0, SeqCst);
+                    self.some.store(false, SeqCst);
                 }
                 if read == total {
                     return;
@@ -186,7 +184,7 @@ mod loom {
                 self.asleep.store(true, SeqCst);
                 self.sleepers.enter(0);
                 fence(SeqCst);
-                if self.len.load(SeqCst) == 0 {
+                if !self.some.load(SeqCst) {
                     self.bell.wait();
                 }
                 self.asleep.store(false, SeqCst);
@@ -200,7 +198,7 @@ mod loom {
         ::loom::model(|| {
             let model = Arc::new(Model {
                 inbox: Mutex::new(0),
-                len: AtomicUsize::new(0),
+                some: AtomicBool::new(false),
                 asleep: AtomicBool::new(false),
                 sleepers: Sleepers::new(),
                 bell: Notify::new(),
@@ -209,8 +207,12 @@ mod loom {
                 let model = model.clone();
                 ::loom::thread::spawn(move || model.work(2))
             };
+            let other = {
+                let model = model.clone();
+                ::loom::thread::spawn(move || model.put())
+            };
             model.put();
-            model.put();
+            other.join().unwrap();
             worker.join().unwrap();
         });
     }

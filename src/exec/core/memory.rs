@@ -66,7 +66,7 @@ impl Core {
             if !replaced || lost.count() >= self.workers() {
                 account.group().freeze(&cause);
             }
-            task.fail(cause);
+            task.fail_for(cause);
             // Nobody waits for its end.
             account.home.counters.finished.fetch_add(1, SeqCst);
         }

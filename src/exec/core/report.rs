@@ -69,11 +69,7 @@ impl Core {
     /// Tasks of a group that are being polled, and ready ones that workers hold.
     pub(super) fn hands(&self, uid: u64) -> (usize, usize) {
         self.all_seats().fold((0, 0), |(running, held), seat| {
-            let mail = if seat.inbox.has_of(uid) {
-                seat.inbox.len()
-            } else {
-                0
-            };
+            let mail = seat.inbox.count_of(uid);
             if seat.serving.load(Relaxed) != uid + 1 {
                 return (running, held + mail);
             }
@@ -137,10 +133,10 @@ impl Core {
         for seat in self.all_seats() {
             let _ = writeln!(
                 out,
-                "worker {}: serving {}, inbox {}, ring {}, lifo {}, poll since {}, preempt {}, {:?}",
+                "worker {}: serving {}, mail {}, ring {}, lifo {}, poll since {}, preempt {}, {:?}",
                 seat.index,
                 seat.serving.load(Relaxed),
-                seat.inbox.len(),
+                !seat.inbox.is_empty(),
                 seat.ring.len(),
                 seat.has_lifo(),
                 seat.poll_start.load(Relaxed),

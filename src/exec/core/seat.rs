@@ -181,13 +181,13 @@ impl Seat {
 
     /// Whether its mail waits for a poll that has gone on for long, or for a host that is kept from driving it.
     pub(in crate::exec) fn leaves_mail(&self, now: Nanos) -> bool {
-        self.inbox.len() > 0 && (self.is_in_a_long_poll(now) || self.inbox.is_overdue(now))
+        !self.inbox.is_empty() && (self.is_in_a_long_poll(now) || self.inbox.is_overdue(now))
     }
 
-    /// Whether ready tasks wait here for something that has gone on for long.
+    /// Whether ready tasks wait in its hands for a poll that has gone on for long.
     pub(in crate::exec) fn is_stuck(&self, now: Nanos) -> bool {
         let holds = self.has_lifo() || !self.ring.is_empty();
-        (holds && self.is_in_a_long_poll(now)) || self.leaves_mail(now)
+        holds && self.is_in_a_long_poll(now)
     }
 
     pub(in crate::exec) fn usage(&self) -> WorkerUsage {

@@ -3,6 +3,7 @@
 //! Mechanism; the watchdog's thread. What others may see of a worker's hands is in the seats.
 
 use super::Core;
+use crate::exec::group::Group;
 use crate::exec::spares::Absence;
 use crate::unit::Nanos;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -40,9 +41,8 @@ impl Core {
             self.notify();
         }
         let now = self.clock().now();
-        // Mail that nobody reads is seen by nobody, even if no worker sleeps.
-        let takers = self.sleepers.any() || self.spares.places.wants_full();
-        if !takers && !self.all_seats().any(|seat| seat.leaves_mail(now)) {
+        found |= self.forward_mail(now);
+        if !self.sleepers.any() && !self.spares.places.wants_full() {
             return found;
         }
         if self.queued_groups() > 0 && self.all_seats().any(|seat| seat.is_in_a_long_poll(now)) {
@@ -52,7 +52,7 @@ impl Core {
         }
         let stuck = self.all_seats().filter(|seat| seat.is_stuck(now));
         let uids: Vec<u64> = stuck
-            .flat_map(|seat| [seat.serving.load(Relaxed), seat.inbox.holds_of()])
+            .map(|seat| seat.serving.load(Relaxed))
             .filter(|&uid| uid != 0)
             .collect();
         if uids.is_empty() {
@@ -66,13 +66,25 @@ impl Core {
         true
     }
 
+    /// Gives mail to its groups that is left unread. Whether there was any.
+    pub(in crate::exec) fn forward_mail(&self, now: Nanos) -> bool {
+        let mut mail = Vec::new();
+        for seat in self.all_seats().filter(|seat| seat.leaves_mail(now)) {
+            seat.inbox.empty_into(&mut mail);
+        }
+        let found = Group::push_each(mail.into_iter());
+        if found {
+            self.notify();
+        }
+        found
+    }
+
     /// Whether another worker holds tasks of this group that may be taken from it.
     pub(in crate::exec) fn stealable(&self, uid: u64, me: usize, now: Nanos) -> bool {
         let mut others = self.all_seats().filter(|seat| seat.index != me);
         others.any(|seat| {
             let serves = seat.serving.load(Relaxed) == uid + 1;
-            (serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now)))
-                || (seat.inbox.has_of(uid) && seat.leaves_mail(now))
+            serves && (!seat.ring.is_empty() || seat.lifo_is_stuck(now))
         })
     }
 }

@@ -61,7 +61,7 @@ fn look(task: &Task, polled: &[u64], now: Nanos) -> TaskSeen {
     let running = polled.contains(&number);
     TaskSeen {
         id: number,
-        name: task.origin().name.as_deref().map(str::to_owned),
+        name: task.name().map(str::to_owned),
         group: task.group().name().to_owned(),
         query: task.account().query(),
         state: match ready {
@@ -71,6 +71,6 @@ fn look(task: &Task, polled: &[u64], now: Nanos) -> TaskSeen {
         },
         ready_for: ready.filter(|_| !running).map(|since| now.since(since)),
         cpu: task.own_cpu(),
-        spawned_at: task.origin().place,
+        spawned_at: task.spawned_at(),
     }
 }

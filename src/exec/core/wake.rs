@@ -29,13 +29,14 @@ impl Core {
     }
 
     fn home_worker<R>(&self, f: impl FnOnce(&Seat) -> R) -> Option<R> {
-        let ours = |seat: &Arc<CachePadded<Seat>>| {
-            self.seats
-                .get(seat.index)
-                .is_some_and(|own| Arc::ptr_eq(own, seat))
-                .then(|| f(seat))
-        };
-        context::home(ours).flatten()
+        context::home(|seat| self.has_seat(seat).then(|| f(seat))).flatten()
+    }
+
+    /// Whether it is the seat of one of its own workers.
+    #[inline]
+    pub(in crate::exec) fn has_seat(&self, seat: &Arc<CachePadded<Seat>>) -> bool {
+        let own = self.seats.get(seat.index);
+        own.is_some_and(|own| Arc::ptr_eq(own, seat))
     }
 
     #[cold]

@@ -5,8 +5,8 @@
 //! entered in [`Waiting`] before it sets `WAITING` and looks at `ABORT` in one step. One of the two sees the
 //! other (model-checked below).
 //!
-//! And: the output is in its place before `DONE` is set, and `DETACHED` is set before the place is looked into. Whoever
-//! comes second sees the other's flag and drops the output.
+//! And: the output is in its place before `DONE` is set, and the handle's waker before `AWAITED`. Whoever comes second
+//! sees the other's flag: the handle takes the output, or the worker the waker.
 
 use crate::exec::waiting::{Ticket, Waiting};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -14,18 +14,37 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 const ABORT: u64 = 1;
 const WAITING: u64 = 2;
 const DONE: u64 = 4;
+/// The handle is gone. A hint, for outputs that have something to drop.
 const DETACHED: u64 = 8;
 /// A join waker was left.
 const AWAITED: u64 = 16;
-/// Above the flags: where the task is entered, once it is. 32 bits of key leave 27 for the shard, of which
+/// It belongs to a query: known here to spare the way to the account on every poll. Set from the beginning, or never.
+const QUERY: u64 = 32;
+/// It is a closure of the blocking pool. Set from the beginning, or never.
+const CLOSURE: u64 = 64;
+/// Instead of an output there is an error, which was left with the task.
+const FAILED: u64 = 128;
+/// Above the flags: where the task is entered, once it is. 32 bits of key leave 24 for the shard, of which
 /// there is one per worker.
-const TICKET: u32 = 5;
+const TICKET: u32 = 8;
 
 pub(in crate::exec) struct Flags(AtomicU64);
 
 impl Flags {
-    pub(super) fn new() -> Flags {
-        Flags(AtomicU64::new(0))
+    pub(super) fn new(in_query: bool, closure: bool) -> Flags {
+        let query = if in_query { QUERY } else { 0 };
+        let closure = if closure { CLOSURE } else { 0 };
+        Flags(AtomicU64::new(query | closure))
+    }
+
+    #[inline]
+    pub(super) fn is_in_query(&self) -> bool {
+        self.0.load(Relaxed) & QUERY != 0
+    }
+
+    #[inline]
+    pub(super) fn is_closure(&self) -> bool {
+        self.0.load(Relaxed) & CLOSURE != 0
     }
 
     /// Asks the task to end, and wakes it if it waits in `waiting`.
@@ -43,25 +62,56 @@ impl Flags {
         self.0.fetch_or(entered, SeqCst) & ABORT != 0
     }
 
-    /// The output is in its place, if anybody wanted it. True if nobody does any more: it is the caller's to drop.
+    /// Where the task was entered, if it was. For its worker, which enters it.
+    #[inline]
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        let flags = self.0.load(Relaxed);
+        (flags & WAITING != 0).then(|| Ticket::unpack(flags >> TICKET))
+    }
+
+    /// The output is in its place. True if the handle has left a waker.
     pub(super) fn done(&self) -> bool {
-        self.0.fetch_or(DONE, SeqCst) & DETACHED != 0
+        self.0.fetch_or(DONE, SeqCst) & AWAITED != 0
     }
 
-    /// Nobody will ask for the output. Whether there is something to be dropped: an output or a waker.
-    pub(super) fn detach(&self) -> bool {
-        self.0.fetch_or(DETACHED, SeqCst) & (DONE | AWAITED) != 0
+    /// As [`Flags::done`], with an error instead of an output. Under the lock of the place of both, so that nobody needs to be
+    /// told of the waker.
+    pub(super) fn failed(&self) {
+        self.0.fetch_or(DONE | FAILED, SeqCst);
     }
 
+    #[inline]
+    pub(super) fn has_failed(&self) -> bool {
+        self.0.load(SeqCst) & FAILED != 0
+    }
+
+    /// The handle is gone.
+    pub(super) fn detach(&self) {
+        self.0.fetch_or(DETACHED, SeqCst);
+    }
+
+    #[inline]
     pub(super) fn is_detached(&self) -> bool {
-        self.0.load(SeqCst) & DETACHED != 0
+        self.0.load(Relaxed) & DETACHED != 0
     }
 
-    /// A join waker was left.
-    pub(super) fn awaited(&self) {
-        self.0.fetch_or(AWAITED, SeqCst);
+    /// The handle has left a waker. True if the output is there: it may be woken or not.
+    pub(super) fn awaited(&self) -> bool {
+        // Only the handle sets it, and only the handle asks.
+        if self.0.load(Relaxed) & AWAITED != 0 {
+            // Whoever has taken an earlier waker was done before, and that under the lock that this one was left under.
+            return self.is_done();
+        }
+        self.0.fetch_or(AWAITED, SeqCst) & DONE != 0
     }
 
+    /// Whether anything may have been left: by the handle, or for it.
+    #[inline]
+    pub(super) fn has_left(&self) -> bool {
+        self.0.load(SeqCst) & (AWAITED | FAILED) != 0
+    }
+
+    #[inline]
     pub(super) fn is_done(&self) -> bool {
         self.0.load(SeqCst) & DONE != 0
     }
@@ -111,7 +161,7 @@ mod loom {
     impl Model {
         fn new() -> Arc<Model> {
             Arc::new(Model {
-                flags: Flags::new(),
+                flags: Flags::new(false, false),
                 verdict: Verdict::new(),
                 waiting: Waiting::new(1),
                 bell: Arc::new(Bell(Notify::new(), AtomicBool::new(false))),
@@ -134,6 +184,7 @@ mod loom {
                 self.bell.wait();
                 assert!(self.must_end(), "woken in vain");
             }
+            assert_eq!(self.flags.ticket(), Some(ticket));
             drop(self.waiting.leave(ticket));
             self.flags.done();
         }
@@ -162,32 +213,77 @@ mod loom {
         });
     }
 
-    /// The end of a task and the drop of its handle at once: the output is dropped, once, by one of them.
+    /// The end of a task, and its handle that leaves one waker and then another, as a `select!` may have it.
     #[test]
-    fn an_output_that_nobody_wants_is_dropped_once() {
+    fn a_handle_that_waits_finds_the_output_or_is_woken() {
         ::loom::model(|| {
-            let shared = Arc::new((Flags::new(), Mutex::new(None), AtomicUsize::new(0)));
+            let left = Mutex::new(None::<Arc<Bell>>);
+            let shared = Arc::new((Flags::new(false, false), AtomicUsize::new(0), left));
             let theirs = shared.clone();
             let thread = ::loom::thread::spawn(move || {
-                let (flags, place, dropped) = &*theirs;
-                if flags.detach() {
-                    let output: Option<u32> = place.lock().take();
-                    dropped.fetch_add(output.map_or(0, |_| 1), SeqCst);
+                let (flags, output, left) = &*theirs;
+                output.store(7, Relaxed);
+                if flags.done() {
+                    let bell = left.lock().take();
+                    if let Some(bell) = bell {
+                        bell.wake();
+                    }
                 }
             });
-            let (flags, place, dropped) = &*shared;
-            if flags.is_detached() {
-                flags.done();
-                dropped.fetch_add(1, SeqCst);
-            } else {
-                let mut place = place.lock();
-                *place = Some(7);
-                if flags.done() && place.take().is_some() {
-                    dropped.fetch_add(1, SeqCst);
+            let (flags, output, left) = &*shared;
+            let bells = [0, 1].map(|_| Arc::new(Bell(Notify::new(), AtomicBool::new(false))));
+            let waits = bells.iter().all(|bell| {
+                let old = left.lock().replace(bell.clone());
+                let done = flags.awaited();
+                drop(old);
+                !done
+            });
+            if waits {
+                bells[1].wait();
+                assert!(flags.is_done(), "woken in vain");
+            }
+            assert_eq!(output.load(Relaxed), 7);
+            thread.join().unwrap();
+        });
+    }
+
+    /// The same, for a task that ends without an output.
+    #[test]
+    fn a_handle_that_waits_finds_the_error_or_is_woken() {
+        ::loom::model(|| {
+            let bell = Arc::new(Bell(Notify::new(), AtomicBool::new(false)));
+            let left = Mutex::new(None::<Result<Arc<Bell>, u32>>);
+            let shared = Arc::new((Flags::new(false, false), left));
+            let theirs = shared.clone();
+            let thread = ::loom::thread::spawn(move || {
+                let (flags, left) = &*theirs;
+                let before = {
+                    let mut left = left.lock();
+                    flags.failed();
+                    left.replace(Err(7))
+                };
+                if let Some(Ok(bell)) = before {
+                    bell.wake();
+                }
+            });
+            let (flags, left) = &*shared;
+            if !flags.is_done() {
+                let waits = {
+                    let mut left = left.lock();
+                    let waits = left.is_none();
+                    if waits {
+                        *left = Some(Ok(bell.clone()));
+                    }
+                    waits
+                };
+                if waits && !flags.awaited() {
+                    bell.wait();
                 }
             }
+            assert!(flags.has_failed());
+            let error = left.lock().take();
+            assert!(matches!(error, Some(Err(7))));
             thread.join().unwrap();
-            assert_eq!(dropped.load(SeqCst), 1);
         });
     }
 

@@ -2,18 +2,18 @@
 //!
 //! Mechanism; polls and drops happen on workers only.
 
-use super::cell::{Cell, Outcome, contain};
+use super::cell::{Task, contain};
 use crate::event::span::Span;
 use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
-use crate::exec::join::JoinError;
-use crate::exec::waiting::Ticket;
+use crate::exec::join::{JoinError, Output};
 use crate::exec::worker::Worker;
 use crate::mem;
 use crate::unit::Nanos;
 use pin_project::{pin_project, pinned_drop};
 use std::any::Any;
 use std::future::Future;
+use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,127 +23,144 @@ use tokio::task::coop;
 
 /// The future that async-task polls.
 #[pin_project(PinnedDrop)]
-pub(super) struct Harness<F: Future>
-where
-    F::Output: Send,
-{
+pub(super) struct Harness<F: Future> {
+    /// Until the end; then the worker has it.
+    scope: Option<Scope>,
+    span: Span,
     #[pin]
     future: Option<F>,
-    scope: Scope,
-    cell: Arc<Cell<Outcome<F::Output>>>,
-    span: Span,
-    ticket: Option<Ticket>,
 }
 
-impl<F: Future> Harness<F>
-where
-    F::Output: Send,
-{
-    pub(super) fn new(
-        future: F,
-        scope: Scope,
-        cell: Arc<Cell<Outcome<F::Output>>>,
-        span: Span,
-    ) -> Harness<F> {
+impl<F: Future> Harness<F> {
+    pub(super) fn new(future: F, scope: Scope, span: Span) -> Harness<F> {
         Harness {
-            future: Some(future),
-            scope,
-            cell,
+            scope: Some(scope),
             span,
-            ticket: None,
+            future: Some(future),
         }
     }
 }
+
+type Payload = Box<dyn Any + Send>;
 
 enum Step<T> {
     Wait,
     End(Result<T, JoinError>),
 }
 
-impl<F: Future> Future for Harness<F>
-where
-    F::Output: Send,
-{
-    type Output = ();
+impl<F: Future> Future for Harness<F> {
+    type Output = Output<F::Output>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        context::worker(|worker| match worker {
-            Some(worker) => self.as_mut().step(worker, cx),
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Output<F::Output>> {
+        let this = self.project();
+        let (future, span, whose) = (this.future, this.span, this.scope);
+        context::worker(|worker| {
             // Only workers run tasks. Should that ever change, the task waits instead of running uncharged.
-            None => Poll::Pending,
+            let (Some(worker), Some(scope)) = (worker, whose.as_mut()) else {
+                return Poll::Pending;
+            };
+            let body = Body {
+                future,
+                span,
+                scope,
+            };
+            let polled = body.step(worker, cx);
+            if polled.is_ready() {
+                worker.ended(whose.take().map(|scope| scope.task));
+            }
+            polled
         })
     }
 }
 
-impl<F: Future> Harness<F>
-where
-    F::Output: Send,
-{
-    fn step(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
+/// The block has its output, or has dropped it: the last that is to be done for a task, after its last poll.
+pub(in crate::exec) fn conclude(worker: &Worker, task: &Arc<Task>) {
+    // The block holds it as long as there is a handle.
+    if Arc::strong_count(task) > 1 {
+        task.publish();
+    }
+    let hooks = worker.core().hooks();
+    if let Some(hooks) = hooks {
+        hooks::call(hooks.terminate.as_ref(), &task.meta());
+    }
+    worker.finished(&task.account.home);
+    if let Some(hooks) = hooks {
+        hooks::call(hooks.after_poll.as_ref(), &task.meta());
+    }
+}
+
+/// A harness that has not come to its end.
+struct Body<'a, F> {
+    future: Pin<&'a mut Option<F>>,
+    span: &'a mut Span,
+    scope: &'a mut Scope,
+}
+
+impl<F: Future> Body<'_, F> {
+    #[inline]
+    fn task(&self) -> &Task {
+        &self.scope.task
+    }
+
+    #[inline]
+    fn step(mut self, worker: &Worker, cx: &mut Context<'_>) -> Poll<Output<F::Output>> {
         let hooks = worker.core().hooks();
         if let Some(hooks) = hooks {
-            hooks::call(hooks.before_poll.as_ref(), &self.cell.meta());
+            hooks::call(hooks.before_poll.as_ref(), &self.task().meta());
         }
         let started = worker.now();
-        worker.polls_task(self.cell.id.number(), self.cell.origin.place);
-        let delay = started.since(self.cell.no_longer_queued());
-        let mut step = if self.cell.must_end(worker) {
-            Step::End(self.as_mut().cancel())
+        let task = self.task();
+        worker.polls_task(task.id.number(), task.spawned_at());
+        let delay = started.since(task.no_longer_queued());
+        let mut step = if task.must_end(worker) {
+            Step::End(Err(self.cancel()))
         } else {
-            self.as_mut().poll_future(worker, cx)
+            self.poll_future(worker, cx)
         };
         if mem::take_doom() {
-            step = self.as_mut().short_of_memory(step);
+            step = self.short_of_memory(step);
         }
         let mut took = self.charge(worker, started, delay);
-        if matches!(step, Step::Wait) && self.cell.is_killed() {
+        if matches!(step, Step::Wait) && self.task().is_killed() {
             // During that poll, or by what it cost: here is the next poll boundary.
-            step = Step::End(self.as_mut().cancel());
+            step = Step::End(Err(self.cancel()));
             took = self.charge(worker, worker.now(), Nanos::ZERO);
         }
-        let polled = match step {
-            Step::Wait => Poll::Pending,
+        match step {
+            Step::Wait => {
+                if let Some(hooks) = hooks {
+                    hooks::call(hooks.after_poll.as_ref(), &self.task().meta());
+                }
+                Poll::Pending
+            }
             Step::End(output) => {
                 if let Err(error) = &output {
-                    self.cell.account.task_failed(error);
+                    self.task().account.task_failed(error);
                     if error.is_cancelled() {
                         worker.dropped(took);
                     }
                 }
-                self.as_mut().finish(output);
-                worker.finished(&self.cell.account.home);
-                Poll::Ready(())
+                self.let_go();
+                Poll::Ready(Output::new(self.task().unless_detached(output)))
             }
-        };
-        if let Some(hooks) = hooks {
-            hooks::call(hooks.after_poll.as_ref(), &self.cell.meta());
         }
-        polled
     }
 
     /// The poll that began at `started` is over: it is charged, and its length returned.
     #[inline]
     fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
         let (took, held) = worker.polled(started, delay);
-        let cpu = self.cell.charge(took, held);
-        self.cell
-            .account
-            .group()
-            .desk()
-            .look_at_pressure(worker.now());
+        let task = self.task();
+        let cpu = task.charge(took, held);
+        task.group().desk().look_at_pressure(worker.now());
         worker.aged(cpu);
         took
     }
 
     #[inline]
-    fn poll_future(
-        mut self: Pin<&mut Self>,
-        worker: &Worker,
-        cx: &mut Context<'_>,
-    ) -> Step<F::Output> {
-        let this = self.as_mut().project();
-        let (mut future, span) = (this.future, &*this.span);
-        let polled = context::in_task(this.scope, || {
+    fn poll_future(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
+        let (mut future, span) = (self.future.as_mut(), &*self.span);
+        let (polled, dropped) = context::in_task(self.scope, || {
             let polled = catch_unwind(AssertUnwindSafe(|| match future.as_mut().as_pin_mut() {
                 Some(future) => span.within(|| future.poll(cx)),
                 None => Poll::Pending,
@@ -156,24 +173,26 @@ where
                 }
                 worker.spent();
             }
-            polled
+            match polled {
+                Ok(Poll::Pending) => (polled, None),
+                _ => (polled, discard(future, span)),
+            }
         });
         match polled {
             Ok(Poll::Pending) => self.wait(worker, cx),
             Ok(Poll::Ready(output)) => {
                 // As tokio: a destructor that panics costs the task its output.
-                Step::End(match self.as_mut().drop_future() {
+                Step::End(match dropped {
                     None => Ok(output),
                     Some(payload) => {
                         contain(|| drop(output));
-                        Err(JoinError::panic(self.cell.id, payload))
+                        Err(JoinError::panic(self.task().id, payload))
                     }
                 })
             }
             Err(payload) => {
-                let swallowed = self.as_mut().drop_future();
-                contain(|| drop(swallowed));
-                Step::End(Err(JoinError::panic(self.cell.id, payload)))
+                contain(|| drop(dropped));
+                Step::End(Err(JoinError::panic(self.task().id, payload)))
             }
         }
     }
@@ -181,20 +200,20 @@ where
     /// The poll asked for more memory than there was, and somebody has been chosen to end: perhaps this task's own
     /// query. An output that is there already stays.
     #[cold]
-    fn short_of_memory(mut self: Pin<&mut Self>, step: Step<F::Output>) -> Step<F::Output> {
-        let account = &self.cell.account;
+    fn short_of_memory(&mut self, step: Step<F::Output>) -> Step<F::Output> {
+        let account = &self.task().account;
         account.core().kill_doomed();
         let refused = mem::take_refusal();
         match (&step, refused) {
             (Step::End(_), _) => step,
-            (Step::Wait, _) if account.killed().is_some() => Step::End(self.as_mut().cancel()),
+            (Step::Wait, _) if account.killed().is_some() => Step::End(Err(self.cancel())),
             (Step::Wait, None) => step,
             // Of no query: this task alone is to blame.
             (Step::Wait, Some(shortfall)) => {
                 let cause = account.core().shortage(account, shortfall);
-                let error = match self.as_mut().drop_future() {
-                    None => JoinError::cancelled(self.cell.id, Some(cause)),
-                    Some(payload) => JoinError::panic(self.cell.id, payload),
+                let error = match self.drop_future() {
+                    None => JoinError::cancelled(self.task().id, Some(cause)),
+                    Some(payload) => JoinError::panic(self.task().id, payload),
                 };
                 Step::End(Err(error))
             }
@@ -203,76 +222,119 @@ where
 
     /// The task waits. The first time, it is entered where abort, kill and shutdown can find it.
     #[inline]
-    fn wait(mut self: Pin<&mut Self>, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
-        if self.ticket.is_some() {
+    fn wait(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
+        if self.task().flags.ticket().is_some() {
             return Step::Wait;
         }
-        let this = self.as_mut().project();
-        let ticket = this.cell.account.waiting.enter(
-            worker.index(),
-            cx.waker().clone(),
-            Some(this.scope.task.clone()),
-        );
-        *this.ticket = Some(ticket);
-        this.span.waits();
-        let aborted = this.cell.flags.waits(ticket);
-        let core = this.cell.account.core();
-        if aborted || this.cell.account.killed().is_some() || core.cancelled().is_some() {
-            return Step::End(self.cancel());
+        self.begin_to_wait(worker, cx)
+    }
+
+    fn begin_to_wait(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
+        let task = &self.scope.task;
+        let ticket =
+            task.account
+                .waiting
+                .enter(worker.index(), cx.waker().clone(), Some(task.clone()));
+        self.span.waits();
+        let aborted = task.flags.waits(ticket);
+        let core = task.account.core();
+        if aborted || task.account.killed().is_some() || core.cancelled().is_some() {
+            return Step::End(Err(self.cancel()));
         }
         Step::Wait
     }
 
-    fn cancel(mut self: Pin<&mut Self>) -> Result<F::Output, JoinError> {
-        let cause = self.cell.cause();
-        match self.as_mut().drop_future() {
-            None => Err(JoinError::cancelled(self.cell.id, cause)),
-            Some(payload) => Err(JoinError::panic(self.cell.id, payload)),
+    fn cancel(&mut self) -> JoinError {
+        let cause = self.task().cause();
+        match self.drop_future() {
+            None => JoinError::cancelled(self.task().id, cause),
+            Some(payload) => JoinError::panic(self.task().id, payload),
         }
     }
 
-    /// Drops the future inside its context; the payload if its destructor panicked. Destructors get the memory that
-    /// they ask for.
-    fn drop_future(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
-        let this = self.project();
-        let (mut future, span) = (this.future, &*this.span);
-        context::in_task(this.scope, || {
-            mem::lifted(|| {
-                catch_unwind(AssertUnwindSafe(|| span.within(|| future.set(None)))).err()
-            })
-        })
+    /// Drops the future inside its context; the payload if its destructor panicked.
+    fn drop_future(&mut self) -> Option<Payload> {
+        let (future, span) = (self.future.as_mut(), &*self.span);
+        context::in_task(self.scope, || discard(future, span))
     }
 
-    /// The future is gone: gives back what the task held and publishes how it ended.
-    fn finish(self: Pin<&mut Self>, output: Result<F::Output, JoinError>) {
-        let this = self.project();
-        if let Some(ticket) = this.ticket.take() {
-            drop(this.cell.account.waiting.leave(ticket));
+    /// The future is gone: gives back what the task held.
+    fn let_go(&mut self) {
+        let lease = self.scope.lease.take();
+        let task = &self.scope.task;
+        if let Some(ticket) = task.flags.ticket() {
+            drop(task.account.waiting.leave(ticket));
         }
-        let lease = this.scope.lease.take();
-        this.cell.account.task_gone(this.cell.id.number());
-        contain(|| drop(lease));
-        this.span.end();
-        this.cell.complete(output);
-        if let Some(hooks) = this.cell.account.core().hooks() {
-            hooks::call(hooks.terminate.as_ref(), &this.cell.meta());
+        task.account.task_gone(task.id.number());
+        if lease.is_some() {
+            contain(|| drop(lease));
+        }
+        self.span.end();
+    }
+}
+
+/// Drops a future; the payload if its destructor panicked. Destructors get the memory that they ask for.
+#[inline]
+fn discard<F>(mut future: Pin<&mut Option<F>>, span: &Span) -> Option<Payload> {
+    if !needs_drop::<F>() {
+        future.set(None);
+        return None;
+    }
+    mem::lifted(|| catch_unwind(AssertUnwindSafe(|| span.within(|| future.set(None)))).err())
+}
+
+#[pinned_drop]
+impl<F: Future> PinnedDrop for Harness<F> {
+    fn drop(self: Pin<&mut Self>) {
+        let this = self.project();
+        // Reached with the future still there only if a runnable was dropped instead of run.
+        if let (Some(scope), true) = (this.scope, this.future.is_some()) {
+            let mut body = Body {
+                future: this.future,
+                span: this.span,
+                scope,
+            };
+            let error = body.cancel();
+            body.let_go();
+            let task = body.task();
+            task.fail(error);
+            let home = &task.account.home;
+            if let Some(hooks) = home.core.hooks() {
+                hooks::call(hooks.terminate.as_ref(), &task.meta());
+            }
+            home.counters.finished.fetch_add(1, SeqCst);
+            home.core.look_whether_over();
         }
     }
 }
 
-#[pinned_drop]
-impl<F: Future> PinnedDrop for Harness<F>
-where
-    F::Output: Send,
-{
-    fn drop(mut self: Pin<&mut Self>) {
-        // Reached with the future still there only if a runnable was dropped instead of run.
-        if self.future.is_some() {
-            let output = self.as_mut().cancel();
-            self.as_mut().finish(output);
-            let home = &self.cell.account.home;
-            home.counters.finished.fetch_add(1, SeqCst);
-            home.core.look_whether_over();
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::task::Meta;
+
+    /// What `async-task` puts before the metadata and, padded, after it.
+    const HEADER: usize = 40;
+    /// Before what an `Arc` points to.
+    const COUNTS: usize = 16;
+    /// Up to here glibc's malloc frees a block of another thread without that thread's lock.
+    const FAST: usize = 120;
+
+    fn block<F: Future>(_: &F) -> usize {
+        HEADER + size_of::<Meta>() + size_of::<Harness<F>>()
+    }
+
+    #[test]
+    fn a_small_task_is_two_small_blocks() {
+        let latch = Arc::new(());
+        let future = async move { drop(latch) };
+        let cell = COUNTS + size_of::<Task>();
+        let block = block(&future);
+        println!(
+            "cell {cell}, block {block}, future {}",
+            size_of_val(&future)
+        );
+        assert!(cell <= FAST, "{cell}");
+        assert!(block <= FAST, "{block}");
     }
 }

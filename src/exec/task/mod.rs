@@ -1,22 +1,25 @@
 //! A task: the user's future in a harness that contains its panics, charges its polls and ends it on demand.
 //!
-//! Mechanism. The cell that may be polled is `async-task`'s; the cell that may be awaited is our own, so that
-//! a join waker or a destructor that panics cannot abort the process (async-task's would), and an abort
-//! handle needs no type. Invariants:
+//! Mechanism. The block that is polled, and that the output is put into, is `async-task`'s. What is shared is our own, as
+//! is the place of the join waker: a join waker or a destructor that panics cannot abort the process (async-task's
+//! would), and an abort handle needs no type. Invariants:
 //! 1. The future is polled and dropped only by a worker, inside `context::in_task`; never in `wake`, never
 //!    under a lock of ours. (Exception: a spawn after shutdown drops the future where it is.)
 //! 2. The order at the end of a task is tokio's: drop the future, give the lease back, publish the output,
 //!    wake the joiner. Whoever sees the output can count on the lease being free.
-//! 3. An abort, a kill or a shutdown at the task's first `Pending` is not missed: see `flags`.
+//! 3. A handle polls its block only when the task is done, and then with a waker that does nothing; every output
+//!    contains what its destructor does.
+//! 4. An abort, a kill or a shutdown at the task's first `Pending` is not missed: see `flags`.
 
 mod cell;
+mod ends;
 mod flags;
 mod harness;
 mod spawn;
 
 use super::account::Account;
 use super::context;
-use super::join::{Cause, JoinError, JoinHandle};
+use super::join::{Cause, JoinHandle};
 use super::stats::Direction;
 use super::worker::Worker;
 use std::any::Any;
@@ -27,7 +30,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
 pub(crate) use cell::contain;
-pub(super) use cell::{Cell, Kind, Meta, Outcome, Task};
+pub(super) use cell::{Kind, Meta, Task};
+pub(super) use harness::conclude;
 pub use spawn::{spawn, spawn_as, spawn_beside};
 pub use tokio::task::{consume_budget, coop, unconstrained};
 
@@ -82,9 +86,9 @@ impl Origin {
 /// The handle of a task that was refused before it existed: cancelled, for `cause`.
 #[track_caller]
 pub fn refused<T: Send + 'static>(account: &Arc<Account>, cause: Cause) -> JoinHandle<T> {
-    let (cell, _span) = Cell::<Outcome<T>>::new(account.clone(), Origin::here(), Kind::Task);
-    cell.complete(Err(JoinError::cancelled(cell.id, Some(cause))));
-    JoinHandle::new(cell)
+    let (task, _span) = Task::new(account.clone(), Origin::here(), Kind::Task);
+    task.fail_for(cause);
+    JoinHandle::apart(task, Arc::default())
 }
 
 /// What the running task belongs to.

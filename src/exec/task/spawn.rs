@@ -2,13 +2,13 @@
 //!
 //! Mechanism; any thread. Nothing here polls or drops a future, but for a spawn that is refused.
 
-use super::cell::{Cell, Kind, Meta, Outcome, contain};
+use super::cell::{Kind, Meta, Task, contain};
 use super::harness::Harness;
 use super::{Lease, Origin, Runnable};
 use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
-use crate::exec::join::{Cause, JoinError, JoinHandle};
+use crate::exec::join::JoinHandle;
 use crate::mem;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use std::future::Future;
@@ -85,42 +85,34 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let (cell, span) = Cell::<Outcome<F::Output>>::new(account.clone(), origin, Kind::Task);
+    let (task, span) = Task::new(account.clone(), origin, Kind::Task);
     let home = &account.home;
-    let refuse = |cause: &Cause, future: F, lease: Option<Lease>| {
-        contain(|| drop(future));
-        contain(|| drop(lease));
-        cell.complete(Err(JoinError::cancelled(cell.id, Some(cause.clone()))));
-        JoinHandle::new(cell.clone())
-    };
     let ending = home.core.ending();
     if let Err(cause) = ending.count(&home.counters, || home.core.look_whether_over()) {
-        return refuse(cause, future, lease);
+        contain(|| drop(future));
+        contain(|| drop(lease));
+        task.fail_for(cause.clone());
+        return JoinHandle::apart(task, Arc::default());
     }
-    account.task_began(cell.id.number());
+    account.task_began(task.id.number());
     if let Some(hooks) = home.core.hooks() {
-        hooks::call(hooks.spawn.as_ref(), &cell.meta());
+        hooks::call(hooks.spawn.as_ref(), &task.meta());
     }
-    let scope = Scope {
-        task: cell.clone(),
-        lease,
-    };
-    let harness = Harness::new(future, scope, cell.clone(), span);
     let meta = Meta {
         stream: account.stream().1,
-        cell: cell.clone(),
+        cell: task.clone(),
     };
-    let (runnable, task) = Builder::new()
+    let harness = Harness::new(future, Scope { task, lease }, span);
+    let (runnable, block) = Builder::new()
         .metadata(meta)
         .spawn(move |_| harness, WithInfo(schedule));
-    task.detach();
     let _ours = mem::enter_process();
     context::worker(|worker| match worker {
         Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
         // The caller's account holds the group.
         _ => account.group().push(runnable),
     });
-    JoinHandle::new(cell)
+    JoinHandle::of(block)
 }
 
 /// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
@@ -150,13 +142,17 @@ fn deliver(runnable: Runnable) {
     let mut task = Some(runnable);
     context::home(|seat| {
         let fits = |task: &mut Runnable| {
-            seat.inbox.is_for(task.metadata().stream)
+            let group = task.metadata().cell.group();
+            seat.inbox.is_open()
                 && seat.poll_start.load(Relaxed) == 0
-                && !task.metadata().cell.group().is_held_back()
+                // The thread may be home to a worker of another governor.
+                && group.core.has_seat(seat)
+                && !group.is_held_back()
         };
         if let Some(runnable) = task.take_if(fits) {
             match seat.inbox.put(runnable) {
-                Ok(()) => seat.wake_for_mail(),
+                Ok(true) => seat.wake_for_mail(),
+                Ok(false) => {}
                 Err(runnable) => task = Some(runnable),
             }
         }

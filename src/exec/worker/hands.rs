@@ -3,7 +3,7 @@
 //! Mechanism; the worker's own thread. The ring and the LIFO slot can be emptied by other workers too.
 
 use super::{LIFO_MAX, Worker};
-use crate::exec::core::{NOBODY, Seat};
+use crate::exec::core::NOBODY;
 use crate::exec::group::{End, Group, enqueue};
 use crate::exec::task::Runnable;
 use crate::sched::feedback::{Feedback, LEVELS, Turn, URGENT, level_end, level_of};
@@ -113,7 +113,7 @@ impl Worker {
             && let Some(task) = queue.take(turn)
         {
             if taken == 0 {
-                self.serve_stream(group, &task);
+                self.serve_stream(&task);
             }
             self.ring.push(task);
             taken += 1;
@@ -151,10 +151,6 @@ impl Worker {
             let Some(seat) = self.core.seat((self.index + step) % seats) else {
                 continue;
             };
-            // Fresh mail is its owner's: it comes in a moment, and takes its deferred tasks for lost otherwise.
-            if seat.inbox.has_of(group.uid) && seat.leaves_mail(self.now.get()) {
-                return self.take_mail_of(seat);
-            }
             if seat.serving.load(Relaxed) != group.uid + 1 {
                 continue;
             }
@@ -185,20 +181,6 @@ impl Worker {
         false
     }
 
-    /// Takes the mail of a worker that does not come to read it. The served turn has run dry.
-    fn take_mail_of(&self, seat: &Seat) -> bool {
-        if let Some(done) = self.turn.get()
-            && let Some(group) = self.group.borrow().as_deref()
-        {
-            group
-                .queue
-                .lock()
-                .charge(done, self.now.get().since(self.turn_began.get()));
-            self.set_turn(None, self.now.get());
-        }
-        self.read_mail_of(seat)
-    }
-
     /// Makes the stream of a stolen task the one being served.
     pub(super) fn adopt(&self, group: &Group, task: &Runnable) {
         let (stream, cpu) = task.metadata().place();
@@ -214,47 +196,54 @@ impl Worker {
         queue.resume(turn);
         drop(queue);
         self.set_turn(Some(turn), now);
-        self.serve_stream(group, task);
+        self.serve_stream(task);
     }
 
-    fn serve_stream(&self, group: &Group, task: &Runnable) {
+    fn serve_stream(&self, task: &Runnable) {
         let stream = task.metadata().stream;
         self.stream.set(stream);
-        self.seat.inbox.open_for(stream, group);
+        self.seat.inbox.open_for(stream);
     }
 
-    /// Takes up what arrived while the worker was not running. False if there was nothing for it.
+    /// Takes up what arrived while the worker was not running: of the served stream into the ring, the rest goes to
+    /// its groups. If none is served, the first task of the group that was served last decides on the stream. False if
+    /// there was nothing for the worker itself.
     pub(super) fn open_mail(&self) -> bool {
-        self.seat.inbox.len() > 0 && self.read_mail_of(&self.seat)
-    }
-
-    fn read_mail_of(&self, seat: &Seat) -> bool {
+        if self.seat.inbox.is_empty() {
+            return false;
+        }
         let mut mail = std::mem::take(&mut *self.batch.borrow_mut());
-        seat.inbox.empty_into(&mut mail);
-        let mut some = false;
-        for task in mail.drain(..) {
-            some |= self.take_up(task);
-        }
+        self.seat.inbox.empty_into(&mut mail);
+        self.mailed.set(mail.len());
+        self.choose_from(&mail);
+        let held = self.ring.len();
+        // Those of the served stream stay; no lock is taken for them.
+        let others = mail.drain(..).filter_map(|task| {
+            if task.metadata().stream == self.stream.get() {
+                self.ring.push(task);
+                return None;
+            }
+            Some(task)
+        });
+        let others = Group::push_each(others);
         *self.batch.borrow_mut() = mail;
-        some
+        if others && self.serving.get() {
+            // Between slices the worker looks by itself whom to wake.
+            self.core.notify();
+        }
+        self.ring.len() > held
     }
 
-    /// Puts a task of the served group into the ring; one of another stream goes back to its group. The first
-    /// one decides on the stream, if none is served.
-    fn take_up(&self, task: Runnable) -> bool {
-        if self.turn.get().is_none()
-            && let Some(group) = self.group.borrow().as_deref()
-            && task.metadata().cell.group().uid == group.uid
-        {
-            self.adopt(group, &task);
+    /// If no stream is served, the first task of the group that was served last decides on it.
+    fn choose_from(&self, mail: &[Runnable]) {
+        let group = self.group.borrow();
+        let Some(group) = group.as_deref().filter(|_| self.turn.get().is_none()) else {
+            return;
+        };
+        let of_group = |task: &&Runnable| task.metadata().cell.group().uid == group.uid;
+        if let Some(task) = mail.iter().find(of_group) {
+            self.adopt(group, task);
         }
-        let fits = task.metadata().stream == self.stream.get();
-        if fits {
-            self.ring.push(task);
-        } else {
-            self.return_stray(task);
-        }
-        fits
     }
 
     pub(super) fn holds_tasks(&self) -> bool {

@@ -25,7 +25,7 @@ use crate::exec::core::{Core, NOBODY, Seat};
 use crate::exec::group::Group;
 use crate::exec::spares::Role;
 use crate::exec::tally::Tally;
-use crate::exec::task::Runnable;
+use crate::exec::task::{Runnable, Task};
 use crate::mem;
 use crate::sched::fair::Slice;
 use crate::sched::feedback::Turn;
@@ -92,11 +92,19 @@ pub struct Worker {
     dry: Cell<bool>,
     /// The host has had its look since a group last ran dry while behind.
     looked: Cell<bool>,
+    /// All work had run dry when the host got its turn.
+    ran_dry: Cell<bool>,
+    /// Tasks that came by mail, when it was read last.
+    mailed: Cell<usize>,
+    /// Most of what ran before the host's last turns was back after it: kept back by tokio, as its own `yield_now` does.
+    deferring: Cell<bool>,
     /// Whether tokio may keep wake-ups back until the host has had its turn.
     defers: Cell<bool>,
     searching: Cell<bool>,
     /// The last poll used up tokio's cooperative budget.
     spent: Cell<bool>,
+    /// The task whose last poll that was.
+    ended: Cell<Option<Arc<Task>>>,
     now: Cell<Nanos>,
     slice_began: Cell<Nanos>,
     stolen: Stolen,
@@ -148,9 +156,13 @@ impl Worker {
             outlasted: Cell::new(false),
             dry: Cell::new(false),
             looked: Cell::new(false),
+            ran_dry: Cell::new(false),
+            mailed: Cell::new(0),
+            deferring: Cell::new(false),
             defers: Cell::new(true),
             searching: Cell::new(false),
             spent: Cell::new(false),
+            ended: Cell::new(None),
             now: Cell::new(Nanos::ZERO),
             slice_began: Cell::new(Nanos::ZERO),
             lost: Cell::new(Nanos::ZERO),
@@ -208,6 +220,7 @@ impl Worker {
             };
             seat.poll_start.store(self.now.get().0.max(1), Relaxed);
             task.run();
+            self.see_off();
             polls += 1;
             if self.spent.take() {
                 budget.renew();

@@ -4,6 +4,7 @@
 //! [`Sleepers`](crate::exec::sleepers::Sleepers).
 
 use super::{Exit, Worker};
+use crate::exec::group::Group;
 use crate::exec::join::Cause;
 use crate::exec::task::Task;
 use crate::mem;
@@ -48,7 +49,8 @@ impl Worker {
         seat.serving.store(0, Relaxed);
         seat.asleep.store(true, SeqCst);
         self.core.sleepers.enter(self.index);
-        let work = self.core.queued_groups() > 0 || seat.inbox.len() > 0;
+        let work = self.core.queued_groups() > 0 || !seat.inbox.is_empty();
+        let work = work || self.core.forward_mail(self.now.get());
         if work || self.core.is_refill_due() || self.core.is_over() {
             self.awake();
             return false;
@@ -130,7 +132,9 @@ impl Worker {
     pub(super) fn give_back_all(&self) {
         let mut mail = Vec::new();
         self.seat.inbox.close_into(&mut mail);
-        mail.into_iter().for_each(|task| self.return_stray(task));
+        if Group::push_each(mail.into_iter()) {
+            self.core.notify();
+        }
         let group = self.group.borrow();
         if let Some(group) = group.as_deref() {
             self.give_back(group, self.now.get());

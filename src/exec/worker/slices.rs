@@ -18,6 +18,7 @@ impl Worker {
     pub(super) fn next_slice(&self) -> Next {
         let now = self.now.get();
         mem::look_at_returns();
+        self.mailed.set(0);
         if self.open_mail() && !self.serving.get() {
             self.line_up(now);
         }
@@ -27,11 +28,7 @@ impl Worker {
         let mut sched = self.core.sched.lock();
         self.stop(&mut sched, now);
         self.core.sample(&mut sched, now, &mut discard);
-        let next = if self.must_look(&mut sched) {
-            Next::Look
-        } else {
-            self.pick(&mut sched, now, &mut discard)
-        };
+        let next = self.look_or_pick(&mut sched, now, &mut discard);
         self.core.publish(&sched);
         drop(sched);
         discard.clear();
@@ -144,19 +141,35 @@ impl Worker {
         }
     }
 
-    /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that
-    /// ran dry while it is behind gets that look before another one is served, unless the last ones found nothing.
-    pub(super) fn must_look(&self, sched: &mut Sched) -> bool {
+    /// tokio's own `yield_now` and a spent budget show up only after the host has had a look. A group that ran dry gets
+    /// that look before another one is served that comes after it, unless the last ones found nothing; and before
+    /// the worker sleeps, if it is a way to get most of the tasks back.
+    pub(super) fn look_or_pick(
+        &self,
+        sched: &mut Sched,
+        now: Nanos,
+        discard: &mut Vec<Arc<Group>>,
+    ) -> Next {
         // What was not polled here has deferred nothing here.
         let dry = self.dry.take() && self.defers.get() && self.polls.get() > 0;
-        let dry = dry && !self.looked.get();
-        let group = self.group.borrow();
-        let look = dry
-            && group.as_ref().is_some_and(|group| {
-                sched.fair.is_behind_next(group.slot) && group.may_have_deferred()
-            });
-        self.looked.set(look);
-        look
+        let dry = dry && !self.looked.replace(false);
+        let behind = dry && self.with_group(|group| sched.fair.is_behind_next(group.slot));
+        let look = || self.with_group(Group::may_have_deferred);
+        let next = if behind && look() {
+            Next::Look
+        } else {
+            match self.pick(sched, now, discard) {
+                Next::Nothing if dry && self.deferring.get() => Next::Look,
+                next => next,
+            }
+        };
+        self.looked.set(matches!(next, Next::Look));
+        self.ran_dry.set(dry && !matches!(next, Next::Slice(..)));
+        next
+    }
+
+    fn with_group(&self, is: impl FnOnce(&Group) -> bool) -> bool {
+        self.group.borrow().as_deref().is_some_and(is)
     }
 
     /// Mail was taken up as the next turn. If tasks of other streams wait in the group, older queries perhaps,
@@ -180,8 +193,14 @@ impl Worker {
         }
     }
 
-    /// The host has had its look: whether it was worth it.
+    /// The host has had its turn: whether that brought back what had run dry.
     fn judge_look(&self) {
+        if self.ran_dry.take() {
+            // A single task is worth no look: it may be an answer that came quickly.
+            let mailed = self.mailed.get() as u64;
+            self.deferring
+                .set(mailed > 1 && mailed.saturating_mul(2) >= self.polls.get());
+        }
         if self.looked.get()
             && let Some(group) = self.group.borrow().as_deref()
         {
@@ -204,8 +223,7 @@ impl Worker {
                 sched.fair.dequeue(slot);
                 continue;
             };
-            let held = (self.holds_tasks() && self.serves_group(&group))
-                || self.seat.inbox.has_of(group.uid);
+            let held = self.holds_tasks() && self.serves_group(&group);
             if held || group.ready() > 0 || self.core.stealable(group.uid, self.index, now) {
                 // Under the lock: whoever asks for the new slice's end must not be overheard.
                 self.seat.preempt.store(false, Relaxed);

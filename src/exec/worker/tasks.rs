@@ -6,9 +6,10 @@ use super::Worker;
 use super::aside::Away;
 use super::stolen::SUSPECT;
 use crate::exec::group::Group;
-use crate::exec::task::Runnable;
+use crate::exec::task::{Runnable, Task, conclude};
 use crate::unit::Nanos;
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// What tasks and their harness ask of the worker that runs them.
@@ -91,6 +92,20 @@ impl Worker {
     pub(in crate::exec) fn aged(&self, cpu: Nanos) {
         if cpu.0 >= self.level_end.get() {
             self.outgrown.set(true);
+        }
+    }
+
+    /// That poll was its last: the rest is done when its output has reached its place.
+    #[inline]
+    pub(in crate::exec) fn ended(&self, task: Option<Arc<Task>>) {
+        self.ended.set(task);
+    }
+
+    /// After a poll.
+    #[inline]
+    pub(super) fn see_off(&self) {
+        if let Some(task) = self.ended.take() {
+            conclude(self, &task);
         }
     }
 
