@@ -5,7 +5,7 @@
 #![allow(unsafe_code, clippy::unwrap_used, clippy::undocumented_unsafe_blocks)]
 
 use quotient::alloc::GroupAlloc;
-use quotient::mem::{OwnerHandle, enter, serve};
+use quotient::mem::{OwnerHandle, enter, root_used, serve};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -499,4 +499,23 @@ fn guards_nest_and_a_panic_restores_the_owner() {
     assert_eq!(queries[1].used(), 0);
     block.free(&ALLOC);
     drop(outer);
+}
+
+/// Nothing has been kept there yet when the first of them comes.
+#[test]
+fn a_thread_that_begins_with_a_large_block_of_the_process_keeps_three_chunks_of_it_at_most() {
+    const SIZE: usize = 64 << 20;
+    const CHUNKS: u64 = 3 * (256 << 10);
+    let _turn = turn();
+    let layout = Layout::from_size_align(SIZE, 8).unwrap();
+    let before = root_used();
+    let block = unsafe { ALLOC.alloc(layout) } as usize;
+    assert!(root_used() >= before + SIZE as u64);
+    let left = thread::spawn(move || {
+        unsafe { ALLOC.dealloc(block as *mut u8, layout) };
+        root_used()
+    });
+    let left = left.join().unwrap();
+    assert!(left <= before + CHUNKS, "{left} of {before}");
+    assert!(root_used() <= before + CHUNKS);
 }

@@ -121,16 +121,18 @@ fn commit(governor: &Governor, runtime: &tokio::runtime::Runtime, name: &str) {
     );
     // What the parked poll held already is still held, and charged.
     assert!(held <= 109 * MIB, "{held}");
-    // What it freed on its way is the allocator's until it purges (a vector that doubled has freed as much as it
-    // holds), and so is what small blocks are more than what was asked for; huge pages round both up.
-    // A thread's heap begins with 2 MiB, and one to three are started.
+    // A request that is refused whole costs nothing. What is held by small blocks is more than what was asked for, by
+    // what the allocator rounds up, and huge pages round up once more; a map that doubles holds its old half too.
     let slack = if held > MIB {
-        24 * MIB + held
+        16 * MIB + held / 2
     } else {
-        12 * MIB
+        5 * MIB
     };
     assert!(grown <= held + slack, "resident +{grown}");
-    assert!(after * 2 > before, "{before} turns before, {after} after");
+    assert!(
+        after * 100 >= before * 95,
+        "{before} turns before, {after} after"
+    );
     assert!(!ticker.is_finished());
     if name == "workers" {
         // As many threads are lost as there were workers. Others have taken their places, and the group is frozen.

@@ -1,21 +1,22 @@
 //! [`GroupAlloc`]: a global allocator that knows whose every block is. The crate's one unsafe room:
 //! this file and its two parts.
 //!
-//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of pages for tags. It adds to the
+//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of leaves for tags. It adds to the
 //! allocator inside (the *inner* one) a tag per block, the 16-bit number of its owner:
 //!
 //! ```text
-//!  up to 1022 B   [ the caller's bytes ][tag]            a footer, right behind layout.size()
-//!  above          [ the caller's bytes ]  …  [tag]       in a table: 2 bytes per KiB of address
+//!  up to 1022 B           [ the caller's bytes ][tag]            a footer, right behind layout.size()
+//!  above, and 8, 16 … 512 [ the caller's bytes ]  …  [tag]       in a table, by address and size
 //! ```
 //!
 //! What makes this sound, cited below by number:
 //!
 //! 1. *One shape per size.* `inner_size` depends on the caller's size alone, and `GlobalAlloc`'s contract gives
 //!    the same size to the end of a block as to its beginning. So every block goes back to the inner allocator
-//!    with the layout that it came with.
-//! 2. *The tag is inside.* A footer takes two bytes that were asked for in addition. A block without one has at
-//!    least 1024 bytes, so that no two such blocks begin in the same KiB: each has its place in the table alone.
+//!    with the layout that it came with, and its tag is looked for where it was put.
+//! 2. *The tag is the block's own.* A footer takes two bytes that were asked for in addition. In the [table] blocks of
+//!    at least `2^g` bytes and less than twice that share a part, which has a place for each `2^g` bytes of address; two
+//!    of them that live do not overlap, so they do not begin in the same `2^g` bytes, and each has its place alone.
 //! 3. *The tag is written before the block is handed out and read before it is given back*, by whoever has the
 //!    block then; the one who hands a block to another thread orders the two, as for the block's own bytes.
 //! 4. *The compiler must not know.* It takes the global allocator's blocks for `size` bytes that nobody looks at
@@ -31,18 +32,22 @@
 
 #[cfg(feature = "mimalloc")]
 mod inner;
+mod put;
+mod table;
 mod tag;
 
 #[cfg(feature = "mimalloc")]
 pub use inner::Mimalloc;
 
 use super::local;
+use put::{tag, tag_behind, tag_in_table};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU16, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::AtomicU16;
+use table::place_of;
 use tag::{
-    FOOTER_MOST, LEAF, LEAF_BITS, LEAVES, incoming, inner_layout, inner_size, outgoing, owner_of,
-    place_of,
+    footer_layout, incoming, inner_layout, inner_size, is_behind, is_small, owner_in_table,
+    owner_of, table_layout,
 };
 
 /// A `#[global_allocator]` over another allocator that knows whose every block is.
@@ -95,67 +100,155 @@ impl<A> GroupAlloc<A> {
 
 // ---- the allocator ------------------------------------------------------------------------------------------
 
+// Each kind of block has functions of its own, so that none saves registers for what only another needs; and each of
+// them ends with a call that may be a jump.
 impl<A: GlobalAlloc> GroupAlloc<A> {
-    /// Tags a block that the inner allocator gave for `size` bytes, already charged to `owner`. Null if it gave
-    /// none: then the charge is undone.
+    /// A block with a footer.
     ///
     /// # Safety
     ///
-    /// `block` is null, or of [`inner_size`]`(size)` bytes and nobody else's.
-    #[inline(always)]
-    unsafe fn tag(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-        if block.is_null() {
-            return refund(owner, size);
-        }
-        if size <= FOOTER_MOST {
-            // SAFETY: invariant 2: the two bytes behind `size` are the block's.
-            unsafe { block.add(size).cast::<u16>().write_unaligned(owner) };
-            return outgoing(block);
-        }
-        // SAFETY: the same block.
-        unsafe { self.tag_in_table(block, size, owner) }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`GroupAlloc::tag`], with a block that is not null and has no footer.
-    #[inline]
-    unsafe fn tag_in_table(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-        if let Some(place) = place_of(block) {
-            // Relaxed: invariant 3.
-            place.store(owner, Relaxed);
-            return outgoing(block);
-        }
-        // SAFETY: the same block.
-        unsafe { self.tag_in_new_leaf(block, size, owner) }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`GroupAlloc::tag_in_table`].
-    #[cold]
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag [is behind](is_behind).
     #[inline(never)]
-    unsafe fn tag_in_new_leaf(&self, block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-        if let Some(entry) = LEAVES.get(block.addr() >> LEAF_BITS) {
-            // SAFETY: the layout's size is not 0.
-            let leaf = unsafe { self.inner.alloc_zeroed(LEAF) };
-            // The alignment of `LEAF` is that of its elements.
-            let tags = leaf.cast::<AtomicU16>();
-            let published = entry.compare_exchange(null_mut(), tags, AcqRel, Acquire);
-            if !leaf.is_null() && published.is_err() {
-                // SAFETY: it was allocated above with this layout, and nobody else has seen it.
-                unsafe { self.inner.dealloc(leaf, LEAF) };
+    unsafe fn alloc_behind(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller, and as in `block_for`.
+        unsafe {
+            match local::take_kept(layout.size() as u64) {
+                Some(owner) => {
+                    let block = self.inner.alloc(footer_layout(layout));
+                    tag_behind(block, layout.size(), owner)
+                }
+                None => self.alloc_beyond_credit(layout),
             }
         }
-        if let Some(place) = place_of(block) {
-            place.store(owner, Relaxed);
-        } else {
-            // No memory for the leaf, or an address without one. The block will be taken for the process's, also
-            // if a leaf is made later: it begins with zeros.
-            local::give(owner, size as u64);
-            super::slot::force_charge(0, size as u64);
+    }
+
+    /// A small block whose tag is in the table.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag is not behind it.
+    #[inline(never)]
+    unsafe fn alloc_in_table(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller, and as in `block_for`.
+        unsafe {
+            if !is_small(layout.size()) {
+                return self.alloc_large(layout);
+            }
+            match local::take_kept(layout.size() as u64) {
+                Some(owner) => {
+                    let block = self.inner.alloc(table_layout(layout));
+                    tag_in_table(block, layout.size(), owner)
+                }
+                None => self.alloc_beyond_credit(layout),
+            }
         }
-        outgoing(block)
+    }
+
+    /// A block that is not small.
+    ///
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::alloc_in_table`].
+    #[inline(never)]
+    unsafe fn alloc_large(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller, and as in `block_for`.
+        unsafe {
+            match local::take_kept(layout.size() as u64) {
+                Some(owner) => {
+                    let block = self.inner.alloc(table_layout(layout));
+                    tag_in_table(block, layout.size(), owner)
+                }
+                None => self.alloc_beyond_credit(layout),
+            }
+        }
+    }
+
+    /// A block for an owner whose credit is not enough.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc).
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_beyond_credit(&self, layout: Layout) -> *mut u8 {
+        match local::take_more(layout.size() as u64) {
+            // SAFETY: by the caller.
+            Some(owner) => unsafe { self.block_for(owner, layout) },
+            None => null_mut(),
+        }
+    }
+
+    /// A block for `owner`, who has been charged for it. Null if there is none: then the charge is undone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc).
+    #[inline(always)]
+    unsafe fn block_for(&self, owner: u16, layout: Layout) -> *mut u8 {
+        // SAFETY: the inner layout is valid as the caller's is, and `tag` gets the block of the inner size for it.
+        unsafe {
+            let block = self.inner.alloc(inner_layout(layout));
+            tag(block, layout.size(), owner)
+        }
+    }
+
+    /// Takes back a small block, after what was charged for it, so that nothing has to be kept in mind meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// As for [`dealloc`](GlobalAlloc::dealloc), with the owner that the block had.
+    #[inline(always)]
+    unsafe fn dealloc_small(&self, block: *mut u8, layout: Layout, owner: u16) {
+        // SAFETY: by the caller, and invariant 1.
+        unsafe {
+            if local::give_kept(owner, layout.size() as u64) {
+                self.inner.dealloc(block, inner_layout(layout));
+            } else {
+                self.dealloc_beyond_credit(block, layout, owner);
+            }
+        }
+    }
+
+    /// The same for an owner who is not the current one, or whose credit would be too much.
+    ///
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::dealloc_small`].
+    #[inline(never)]
+    unsafe fn dealloc_beyond_credit(&self, block: *mut u8, layout: Layout, owner: u16) {
+        local::give_more(owner, layout.size() as u64);
+        // SAFETY: by the caller, and invariant 1.
+        unsafe { self.inner.dealloc(block, inner_layout(layout)) };
+    }
+
+    /// Takes back a block whose tag is in the table.
+    ///
+    /// # Safety
+    ///
+    /// As for [`dealloc`](GlobalAlloc::dealloc).
+    #[inline(never)]
+    unsafe fn dealloc_in_table(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: by the caller.
+        unsafe {
+            if is_small(layout.size()) {
+                self.dealloc_small(block, layout, owner_in_table(block, layout.size()));
+            } else {
+                self.dealloc_large(block, layout);
+            }
+        }
+    }
+
+    /// Takes back a block that is not small, before what was charged for it: when others take what is free now, it is.
+    ///
+    /// # Safety
+    ///
+    /// As for [`dealloc`](GlobalAlloc::dealloc).
+    #[inline(never)]
+    unsafe fn dealloc_large(&self, block: *mut u8, layout: Layout) {
+        let owner = owner_in_table(block, layout.size());
+        // SAFETY: by the caller, and invariant 1.
+        unsafe { self.inner.dealloc(block, table_layout(layout)) };
+        local::give(owner, layout.size() as u64);
     }
 }
 
@@ -164,13 +257,7 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
 /// For the numbers to be right, whoever changes it has the block alone, and the block is of `size` bytes and from the
 /// global allocator, which is a [`GroupAlloc`].
 pub(super) fn tag_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16> {
-    (size > FOOTER_MOST).then(|| place_of(block)).flatten()
-}
-
-#[cold]
-fn refund(owner: u16, size: usize) -> *mut u8 {
-    local::give(owner, size as u64);
-    null_mut()
+    (!is_small(size)).then(|| place_of(block, size)).flatten()
 }
 
 // SAFETY: blocks are the inner allocator's, which is one, made two bytes longer or not (invariants 1 and 2), so that
@@ -178,24 +265,13 @@ fn refund(owner: u16, size: usize) -> *mut u8 {
 // arithmetic on cells and atomics. Null is returned where the inner allocator returns it or a limit refuses.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
     #[inline]
-    #[expect(
-        clippy::if_same_then_else,
-        reason = "each arm is compiled for its kind of block: six instructions less"
-    )]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let size = layout.size();
-        let Some(owner) = local::take(size as u64) else {
-            return null_mut();
-        };
-        // SAFETY: the caller's layout is valid and of more than 0 bytes, and so is the inner one. `tag` gets the
-        // block of the inner size for it.
+        // SAFETY: the caller's layout is valid and of more than 0 bytes.
         unsafe {
-            if size <= FOOTER_MOST {
-                let block = self.inner.alloc(inner_layout(layout));
-                self.tag(block, size, owner)
+            if is_behind(layout.size()) {
+                self.alloc_behind(layout)
             } else {
-                let block = self.inner.alloc(inner_layout(layout));
-                self.tag(block, size, owner)
+                self.alloc_in_table(layout)
             }
         }
     }
@@ -209,7 +285,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         // SAFETY: as in `alloc`; the tag is behind the caller's bytes, which stay zero.
         unsafe {
             let block = self.inner.alloc_zeroed(inner_layout(layout));
-            self.tag(block, size, owner)
+            tag(block, size, owner)
         }
     }
 
@@ -218,13 +294,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         let block = incoming(block);
         // SAFETY: the caller says that `block` is a live block of ours with this layout: `tag` handed it out, and
         // it came from the inner allocator with the inner layout (invariant 1).
-        let owner = unsafe {
-            let owner = owner_of(block, layout.size());
-            self.inner.dealloc(block, inner_layout(layout));
-            owner
-        };
-        // After the block: what is charged is never less than what is there.
-        local::give(owner, layout.size() as u64);
+        unsafe {
+            if is_behind(layout.size()) {
+                self.dealloc_small(block, layout, owner_of(block, layout.size()));
+            } else {
+                self.dealloc_in_table(block, layout);
+            }
+        }
     }
 
     #[inline]
@@ -257,7 +333,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
                 }
                 return null_mut();
             }
-            let new = self.tag(new, new_size, owner);
+            let new = tag(new, new_size, owner);
             local::give(
                 old_owner,
                 if grows { old_size } else { old_size - new_size } as u64,

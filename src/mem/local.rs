@@ -3,7 +3,9 @@
 //! Mechanism; each thread its own, also inside the allocator: no lock, no allocation, no panic. Invariants:
 //! 1. A credit is never negative, and is in its owner's balance: taking a block from it or giving one back to it
 //!    changes no shared number.
-//! 2. The current owner's entry is its own; nothing evicts it while it is current.
+//! 2. The current owner's entry is its own; nothing evicts it while it is current. Its credit is *in hand* then, in
+//!    three cells that the allocator finds at once, and not in the entry. What is done with entries is done between
+//!    putting it down there and picking it up again.
 //! 3. Beside the process's entry, one entry (the *hot* one, current now or last) keeps up to two chunks; the others
 //!    keep a sixteenth of one each, and there are [`KEPT_OWNERS`](rules::KEPT_OWNERS) of them at most: three chunks
 //!    per thread in all.
@@ -11,13 +13,13 @@
 //!    while it is entered; it gives them back at the end of either. A thread whose thread-locals are being
 //!    destroyed keeps nothing: what it does then goes to the table at once.
 
+mod beyond;
 mod thread;
 
-use super::doom::{self, Decree};
 use super::promise;
 use super::rules;
 use super::shortfall::Shortfall;
-use super::slot::{self, slot};
+use super::slot;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -52,8 +54,13 @@ enum Stage {
 
 /// What a thread keeps.
 pub(super) struct Local {
+    /// The current owner.
+    owner: Cell<u16>,
+    /// Its credit.
+    credit: Cell<u64>,
+    /// Its entry's cap.
+    most: Cell<u64>,
     entries: [Entry; ENTRIES],
-    current: Cell<usize>,
     hot: Cell<usize>,
     /// What the hot entry may keep at most: two chunks, as large as chunks were last; 0 if nothing is kept.
     cap: Cell<u32>,
@@ -91,35 +98,68 @@ fn place(owner: u16) -> usize {
     usize::from(owner) % ENTRIES
 }
 
+/// Takes `bytes` for the current owner from its credit: whose they are now, or none if there is too little.
+#[inline(always)]
+pub(super) fn take_kept(bytes: u64) -> Option<u16> {
+    LOCAL.with(|local| {
+        let left = local.credit.get().checked_sub(bytes)?;
+        local.credit.set(left);
+        Some(local.owner.get())
+    })
+}
+
+/// Takes `bytes` for the current owner, of which there are more than its credit: whose they are now, or none if they
+/// are refused.
+#[cold]
+#[inline(never)]
+pub(super) fn take_more(bytes: u64) -> Option<u16> {
+    LOCAL.with(|local| local.put_down_for(|| local.refill(bytes)))
+}
+
 /// Takes `bytes` for the current owner: whose they are now, or none if they are refused.
 #[inline]
 pub(super) fn take(bytes: u64) -> Option<u16> {
+    match take_kept(bytes) {
+        Some(owner) => Some(owner),
+        None => take_more(bytes),
+    }
+}
+
+/// Gives `bytes` back that had been taken for `owner`, if it is the current one and there is room for them.
+#[inline(always)]
+#[must_use = "they may not have been given back"]
+pub(super) fn give_kept(owner: u16, bytes: u64) -> bool {
     LOCAL.with(|local| {
-        let entry = local.entry(local.current.get());
-        match entry.credit.get().checked_sub(bytes) {
-            Some(left) => {
-                entry.credit.set(left);
-                Some(entry.owner.get())
-            }
-            None => local.refill(bytes),
+        let credit = local.credit.get() + bytes;
+        let keeps = owner == local.owner.get() && credit <= local.most.get();
+        if keeps {
+            local.credit.set(credit);
         }
+        keeps
     })
+}
+
+/// Gives `bytes` back that had been taken for `owner`, who is not the current one, or for whom there are too many.
+#[inline(never)]
+pub(super) fn give_more(owner: u16, bytes: u64) {
+    LOCAL.with(|local| {
+        let entry = local.entry(place(owner));
+        if entry.owner.get() == owner && owner != local.owner.get() {
+            let credit = entry.credit.get() + bytes;
+            if credit <= u64::from(entry.cap.get()) {
+                return entry.credit.set(credit);
+            }
+        }
+        local.put_down_for(|| local.give_to(owner, bytes));
+    });
 }
 
 /// Gives `bytes` back that had been taken for `owner`.
 #[inline]
 pub(super) fn give(owner: u16, bytes: u64) {
-    LOCAL.with(|local| {
-        let entry = local.entry(place(owner));
-        if entry.owner.get() != owner {
-            return local.give_foreign(owner, bytes);
-        }
-        let credit = entry.credit.get() + bytes;
-        entry.credit.set(credit);
-        if credit > u64::from(entry.cap.get()) {
-            local.spill(entry);
-        }
-    });
+    if !give_kept(owner, bytes) {
+        give_more(owner, bytes);
+    }
 }
 
 /// Calls `f` with what this thread keeps.
@@ -136,6 +176,9 @@ pub(super) fn is_called() -> bool {
 impl Local {
     const fn new() -> Local {
         Local {
+            owner: Cell::new(0),
+            credit: Cell::new(0),
+            most: Cell::new(0),
             entries: [const {
                 Entry {
                     credit: Cell::new(0),
@@ -143,7 +186,6 @@ impl Local {
                     owner: Cell::new(0),
                 }
             }; ENTRIES],
-            current: Cell::new(PROCESS),
             hot: Cell::new(PROCESS),
             cap: Cell::new(0),
             held: Cell::new(0),
@@ -164,18 +206,52 @@ impl Local {
         &self.entries[place % ENTRIES]
     }
 
+    /// The place of the current owner's entry.
+    #[inline]
+    fn current(&self) -> usize {
+        place(self.owner.get())
+    }
+
+    #[inline]
+    fn put_down(&self) {
+        let entry = self.entry(self.current());
+        // Added: what registering a thread allocates and frees comes in between.
+        entry.credit.set(entry.credit.get() + self.credit.take());
+    }
+
+    #[inline]
+    fn pick_up(&self) {
+        let entry = self.entry(self.current());
+        self.credit.set(self.credit.get() + entry.credit.take());
+        self.most.set(u64::from(entry.cap.get()));
+    }
+
+    /// Calls `f` with all credit in the entries.
+    #[inline]
+    fn put_down_for<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.put_down();
+        let result = f();
+        self.pick_up();
+        result
+    }
+
     // ---- whom the thread works for --------------------------------------------------------------------------
 
     /// From now on blocks are `owner`'s, who is kept open by the caller. Whose they were until now.
     #[inline]
     pub(super) fn switch(&self, owner: u16) -> u16 {
-        let place = place(owner);
-        let before = self.entry(self.current.get()).owner.get();
-        let ready = self.hot.get() == place && self.entry(place).owner.get() == owner;
-        if !ready && place != PROCESS {
-            self.warm(place, owner);
+        let before = self.owner.get();
+        if owner != before {
+            let entry = self.entry(place(owner));
+            let hot = place(owner) == self.hot.get() || owner == 0;
+            if entry.owner.get() != owner || !hot {
+                self.warm(place(owner), owner);
+            }
+            self.put_down();
+            self.owner.set(owner);
+            self.credit.set(entry.credit.take());
+            self.most.set(u64::from(entry.cap.get()));
         }
-        self.current.set(place);
         before
     }
 
@@ -183,6 +259,7 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn warm(&self, place: usize, owner: u16) {
+        self.put_down();
         self.register();
         let last = self.hot.replace(place);
         if last != place && last != PROCESS {
@@ -200,7 +277,7 @@ impl Local {
     fn claim(&self, place: usize, owner: u16) {
         let held = self.held.get();
         if held.count_ones() > rules::KEPT_OWNERS {
-            self.give_back();
+            self.clear();
         }
         let entry = self.entry(place);
         self.empty(entry);
@@ -218,113 +295,6 @@ impl Local {
         self.cap.get() / (2 * rules::KEPT_OWNERS)
     }
 
-    // ---- the cold half of taking and giving -----------------------------------------------------------------
-
-    #[cold]
-    #[inline(never)]
-    fn refill(&self, bytes: u64) -> Option<u16> {
-        CALLED.store(true, Relaxed);
-        self.register();
-        let entry = self.entry(self.current.get());
-        let owner = entry.owner.get();
-        let short = bytes - entry.credit.get();
-        if self.stage.get() == Stage::Ready {
-            // The first time little, then twice as much each time, up to a chunk: most polls allocate little, and
-            // what they leave of a whole chunk would have to go back at once.
-            let most = self.chunk(owner);
-            self.cap.set(u32::try_from(2 * most).unwrap_or(u32::MAX));
-            let chunk = most.min(u64::from(entry.cap.get().max(self.keep())));
-            entry.cap.set(u32::try_from(2 * chunk).unwrap_or(u32::MAX));
-            if chunk > 0 && promise::try_charge(owner, short.saturating_add(chunk)).is_ok() {
-                entry.credit.set(chunk);
-                return Some(owner);
-            }
-        }
-        if promise::try_charge(owner, short).is_ok() {
-            entry.credit.set(0);
-            return Some(owner);
-        }
-        self.give_back();
-        match promise::try_charge(owner, bytes) {
-            Ok(()) => Some(owner),
-            Err(at) => self.short(owner, bytes, at),
-        }
-    }
-
-    /// A request does not fit, not even exactly.
-    fn short(&self, owner: u16, bytes: u64, at: u16) -> Option<u16> {
-        RETURN.fetch_add(1, Relaxed);
-        if bytes > super::life::MOST {
-            return None;
-        }
-        let lifted = self.lifted.get() > 0 || std::thread::panicking();
-        if !lifted {
-            if self.fallible.get() > 0 {
-                return None;
-            }
-            match doom::decree(self, owner, bytes, at) {
-                Decree::Grant => {}
-                Decree::Fail => return None,
-                Decree::Park => self.park_for_good(owner),
-            }
-        }
-        slot::force_charge(owner, bytes);
-        Some(owner)
-    }
-
-    /// The poll on this thread never goes on. Returns only where a thread cannot be parked.
-    fn park_for_good(&self, owner: u16) {
-        let Some(park) = self.park.take() else {
-            return;
-        };
-        slot(owner).set_parked();
-        self.give_back();
-        // What parking itself needs is the process's, and may have it.
-        self.switch(0);
-        self.lifted.set(self.lifted.get() + 1);
-        park();
-        loop {
-            std::thread::park();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn spill(&self, entry: &Entry) {
-        self.register();
-        let cap = u64::from(entry.cap.get());
-        if entry.credit.get() > cap {
-            self.reduce(entry, cap / 2);
-            let grows = self.is_hot(entry);
-            if grows {
-                entry
-                    .cap
-                    .set(entry.cap.get().saturating_mul(2).min(self.cap.get()));
-            }
-        }
-    }
-
-    fn is_hot(&self, entry: &Entry) -> bool {
-        let place = place(entry.owner.get());
-        place == PROCESS || place == self.hot.get()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn give_foreign(&self, owner: u16, bytes: u64) {
-        let place = place(owner);
-        let keeps = self.stage.get() == Stage::Ready && self.serving.get();
-        if !keeps || place == self.current.get() {
-            return promise::credit(owner, bytes);
-        }
-        self.claim(place, owner);
-        let entry = self.entry(place);
-        entry.credit.set(bytes);
-        if bytes > u64::from(entry.cap.get()) {
-            self.spill(entry);
-        }
-    }
-
     // ---- giving credit back ---------------------------------------------------------------------------------
 
     fn reduce(&self, entry: &Entry, keep: u64) {
@@ -339,10 +309,10 @@ impl Local {
         self.reduce(entry, 0);
     }
 
-    /// Gives all credit back but the process's.
-    pub(super) fn give_back(&self) {
+    /// Gives all credit back but the process's; it has been put down.
+    fn clear(&self) {
         let mut held = self.held.get();
-        let current = self.current.get();
+        let current = self.current();
         // The current owner's entry stays its own.
         self.held.set(held & (1 << current));
         while held != 0 {
@@ -357,16 +327,27 @@ impl Local {
         }
     }
 
+    /// Gives all credit back but the process's.
+    pub(super) fn give_back(&self) {
+        if self.held.get() != 0 {
+            self.put_down_for(|| self.clear());
+        }
+    }
+
     /// Gives all credit back.
     pub(super) fn give_all_back(&self) {
-        self.give_back();
-        self.empty(self.entry(PROCESS));
+        self.put_down_for(|| {
+            self.clear();
+            self.empty(self.entry(PROCESS));
+        });
     }
 
     /// The credit kept for an owner.
     pub(super) fn kept(&self, owner: u16) -> u64 {
         let entry = self.entry(place(owner));
-        if entry.owner.get() == owner {
+        if owner == self.owner.get() {
+            self.credit.get() + entry.credit.get()
+        } else if entry.owner.get() == owner {
             entry.credit.get()
         } else {
             0

@@ -135,19 +135,20 @@ impl Pool {
             contain(|| drop(job));
             return self.next(Some(seat), false, bell);
         }
-        let next = self.next_before_it_is_published(seat, bell);
+        let mut next = self.next_before_it_is_published(seat, bell);
         let waker = job.publish();
-        if job.is_left_with_output() && matches!(next, Next::Wait) {
+        let steps_back = job.is_left_with_output() && matches!(next, Next::Wait);
+        if steps_back {
             // Nobody wanted it after all, and its destructor may take its time.
             self.step_back(bell);
-            contain(|| drop(job));
-            self.published();
-            return self.next(None, false, bell);
         }
         contain(|| drop(job));
         // Last of all: on the way to sleep the thread is only in the way of whom it wakes.
         if let Some(waker) = waker {
             contain(|| waker.wake());
+        }
+        if steps_back {
+            next = self.next(None, false, bell);
         }
         self.published();
         if matches!(next, Next::End) {

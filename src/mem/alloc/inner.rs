@@ -5,22 +5,46 @@
 #![allow(unsafe_code, reason = "a part of the allocator")]
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::c_void;
 
 /// mimalloc, called by its plain entry points where their alignment will do: the aligned ones, which the `mimalloc`
 /// crate always calls, miss the fast path for some sizes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mimalloc;
 
+// The crate with the bindings declares them with a feature that brings more of them.
+unsafe extern "C" {
+    fn mi_collect(force: bool);
+    fn mi_malloc_small(size: usize) -> *mut c_void;
+}
+
+/// What [`mi_malloc_small`] takes at most: `MI_SMALL_SIZE_MAX`.
+const SMALL: usize = 128 * size_of::<usize>();
+
 impl Mimalloc {
     /// Gives memory that is free, and kept for the calling thread or for nobody, back to the system.
     pub(in crate::mem) fn collect() {
-        // The crate with the bindings declares it with a feature that brings more of them.
-        unsafe extern "C" {
-            fn mi_collect(force: bool);
-        }
         // SAFETY: the signature is that of `mimalloc.h`; it takes no pointer, works on the calling thread's own heap, and
         // any thread may call it at any time outside of mimalloc itself, which calls none of our code.
         unsafe { mi_collect(true) }
+    }
+
+    /// A block whose alignment is above what every block has.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc).
+    #[inline(never)]
+    unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
+        let size = layout.size();
+        // SAFETY: any size is allowed, and any alignment that is a power of two.
+        unsafe {
+            if Mimalloc::is_natural(layout, size) {
+                libmimalloc_sys::mi_malloc(size).cast()
+            } else {
+                libmimalloc_sys::mi_malloc_aligned(size, layout.align()).cast()
+            }
+        }
     }
 
     /// Whether mimalloc aligns a block of that layout by itself: to 16 bytes from that size on, to 8 below.
@@ -36,12 +60,14 @@ unsafe impl GlobalAlloc for Mimalloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let size = layout.size();
-        // SAFETY: any size is allowed, and any alignment that is a power of two.
+        // SAFETY: any size is allowed, up to `SMALL` where that is asked.
         unsafe {
-            if Mimalloc::is_natural(layout, size) {
-                libmimalloc_sys::mi_malloc(size).cast()
+            if layout.align() > 8 {
+                Mimalloc::alloc_aligned(layout)
+            } else if size <= SMALL {
+                mi_malloc_small(size).cast()
             } else {
-                libmimalloc_sys::mi_malloc_aligned(size, layout.align()).cast()
+                libmimalloc_sys::mi_malloc(size).cast()
             }
         }
     }

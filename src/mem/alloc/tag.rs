@@ -4,9 +4,9 @@
 
 #![allow(unsafe_code, reason = "a part of the allocator")]
 
+use super::table::{LEAST, place_of};
 use std::alloc::Layout;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 // ---- the shape of a block -----------------------------------------------------------------------------------
 
@@ -26,32 +26,85 @@ const FOOTERS: bool = cfg!(all(
     )
 ));
 const TAG: usize = size_of::<u16>();
-/// The largest block with a footer: with it, it is still small for the common allocators (1024 bytes).
-pub(super) const FOOTER_MOST: usize = if FOOTERS { 1022 } else { 0 };
-/// Addresses that share a place in the table; no block without a footer is smaller.
-const GRANULE_BITS: u32 = if FOOTERS { 10 } else { 4 };
+/// The largest block that is small for the common allocators: with a footer too.
+const SMALL_MOST: usize = 1024;
+
+/// Whether the tag of a block is behind it, and not in the table.
+///
+/// Allocators hand small blocks out in classes. A power of two fills its class, and would with a footer need the next
+/// one, which is a quarter to twice as large; and it is what programs ask for most: vectors double.
+#[inline(always)]
+pub(super) const fn is_behind(size: usize) -> bool {
+    // Nothing is left of a power of two from `LEAST` on, and of nothing else: of what is smaller or has lower bits, such
+    // a bit is left, and of what has a bit of at least `LEAST` below its highest, the highest.
+    FOOTERS && size <= SMALL_MOST - TAG && size & size.wrapping_sub(LEAST) != 0
+}
+
+/// Whether a block is one of those that programs have by the million.
+#[inline(always)]
+pub(super) const fn is_small(size: usize) -> bool {
+    size <= SMALL_MOST
+}
 
 /// What is asked of the inner allocator for a block of `size`: invariants 1 and 2.
 #[inline(always)]
 pub(super) const fn inner_size(size: usize) -> usize {
-    if size <= FOOTER_MOST {
+    if is_behind(size) {
         size + TAG
-    } else if size < 1 << GRANULE_BITS {
-        1 << GRANULE_BITS
+    } else {
+        table_size(size)
+    }
+}
+
+/// The same for a block whose tag is in the table.
+#[inline(always)]
+const fn table_size(size: usize) -> usize {
+    if !FOOTERS && size < LEAST {
+        LEAST
     } else {
         size
     }
 }
 
+/// The layout to ask the inner allocator for.
+///
 /// # Safety
 ///
 /// `layout` is a valid one.
 #[inline(always)]
 pub(super) unsafe fn inner_layout(layout: Layout) -> Layout {
-    // SAFETY: the alignment is a layout's, so a power of two. A size that grows, grows to 1024 at most. Rounded up
-    // to an alignment of up to 1024, that is 1024; rounded up to a larger one, it is that alignment, as the size
-    // before was, which is a valid layout's (its size is not 0).
-    unsafe { Layout::from_size_align_unchecked(inner_size(layout.size()), layout.align()) }
+    // SAFETY: by the caller.
+    unsafe {
+        if is_behind(layout.size()) {
+            footer_layout(layout)
+        } else {
+            table_layout(layout)
+        }
+    }
+}
+
+/// [`inner_layout`] of a block with a footer.
+///
+/// # Safety
+///
+/// As for `inner_layout`; the tag of such a block [is behind](is_behind) it.
+#[inline(always)]
+pub(super) unsafe fn footer_layout(layout: Layout) -> Layout {
+    // SAFETY: the alignment is a layout's, so a power of two. The size grows to 1024 at most. Rounded up to an
+    // alignment of up to 1024, that is 1024; rounded up to a larger one, it is that alignment, as the size before was,
+    // which is a valid layout's (its size is not 0).
+    unsafe { Layout::from_size_align_unchecked(layout.size() + TAG, layout.align()) }
+}
+
+/// [`inner_layout`] of a block whose tag is in the table.
+///
+/// # Safety
+///
+/// As for `inner_layout`.
+#[inline(always)]
+pub(super) unsafe fn table_layout(layout: Layout) -> Layout {
+    // SAFETY: as for a footer: what grows here, grows to `LEAST` at most.
+    unsafe { Layout::from_size_align_unchecked(table_size(layout.size()), layout.align()) }
 }
 
 // ---- what the compiler must not know (invariant 4) ----------------------------------------------------------
@@ -99,36 +152,6 @@ pub(super) fn outgoing(block: *mut u8) -> *mut u8 {
     hidden!(block, readonly)
 }
 
-// ---- the table of tags --------------------------------------------------------------------------------------
-
-/// What a leaf of the table covers: 64 MiB of addresses. With one tag per KiB it is 128 KiB, allocated when the
-/// first block of that range is.
-pub(super) const LEAF_BITS: u32 = 26;
-const LEAF_TAGS: usize = 1 << (LEAF_BITS - GRANULE_BITS);
-/// User space of today's 64-bit machines. Blocks beyond, should there ever be one, are the process's.
-const ADDRESS_BITS: u32 = if usize::BITS == 64 { 48 } else { 32 };
-
-pub(super) static LEAVES: [AtomicPtr<AtomicU16>; 1 << (ADDRESS_BITS - LEAF_BITS)] =
-    [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - LEAF_BITS)];
-
-pub(super) const LEAF: Layout = match Layout::array::<AtomicU16>(LEAF_TAGS) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a leaf is larger than the address space"),
-};
-
-/// A block's place in the table, if its leaf is there.
-#[inline]
-pub(super) fn place_of(block: *mut u8) -> Option<&'static AtomicU16> {
-    let address = block.addr();
-    let leaf = LEAVES.get(address >> LEAF_BITS)?.load(Acquire);
-    if leaf.is_null() {
-        return None;
-    }
-    // SAFETY: a leaf that was published is `LEAF_TAGS` zeroed, hence initialised, atomics that are never freed;
-    // the index is taken modulo that number.
-    Some(unsafe { &*leaf.add(address >> GRANULE_BITS & (LEAF_TAGS - 1)) })
-}
-
 // ---- reading it -------------------------------------------------------------------------------------------
 
 /// The owner of a block of ours.
@@ -138,10 +161,34 @@ pub(super) fn place_of(block: *mut u8) -> Option<&'static AtomicU16> {
 /// `block` is a live block of `size` bytes that `GroupAlloc::tag` handed out, passed through [`incoming`].
 #[inline(always)]
 pub(super) unsafe fn owner_of(block: *mut u8, size: usize) -> u16 {
-    if size <= FOOTER_MOST {
+    if is_behind(size) {
         // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
         return unsafe { block.add(size).cast::<u16>().read_unaligned() };
     }
+    owner_in_table(block, size)
+}
+
+/// The same for a block whose tag is in the table.
+#[inline(always)]
+pub(super) fn owner_in_table(block: *mut u8, size: usize) -> u16 {
     // A block that was tagged has a place, unless it lies where there is no table.
-    place_of(block).map_or(0, |place| place.load(Relaxed))
+    place_of(block, size).map_or(0, |place| place.load(Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FOOTERS, inner_size, is_behind};
+
+    #[test]
+    fn powers_of_two_from_8_on_and_what_is_above_1022_have_no_footer() {
+        for size in 1..5000_usize {
+            let in_table = size > 1022 || (size >= 8 && size.is_power_of_two());
+            assert_eq!(is_behind(size), FOOTERS && !in_table, "{size}");
+            if FOOTERS {
+                assert_eq!(inner_size(size), if in_table { size } else { size + 2 });
+            } else {
+                assert_eq!(inner_size(size), size.max(8));
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Local {
     // ---- the life of the thread -----------------------------------------------------------------------------
 
+    /// The first time that something may be kept; called with all credit put down.
     pub(super) fn register(&self) {
         if self.stage.get() != Stage::New {
             return;
@@ -38,7 +39,7 @@ impl Local {
 
     /// Whether the thread runs a worker, from now on. Whether it did before.
     pub(in crate::mem) fn serve(&self, serving: bool, park: Option<fn()>) -> bool {
-        self.register();
+        self.put_down_for(|| self.register());
         if serving && !self.counted.replace(true) && self.stage.get() == Stage::Ready {
             THREADS.fetch_add(1, Relaxed);
         }
