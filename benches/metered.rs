@@ -3,7 +3,7 @@
 //! `cargo bench --bench metered -- [--quick] [--only NAME] [--aa]`
 //!
 //! Both ends are on one current-thread runtime, outside of any group, so that nothing differs but the wrapper around
-//! both of them: a system call per operation, with two additions, and a lock where something is limited. Repetitions of
+//! both of them: a system call per operation, with two additions, and a draw where something is limited. Repetitions of
 //! the sides are interleaved and alternate in who is first; ratios are of the CPU time of the whole process per
 //! operation, medians of pairs. `--aa` puts the bare stream on all sides. A target that is missed is printed as MISSED;
 //! the exit status is 0 all the same.
@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 const TIME_PER_SHAPE: Duration = Duration::from_secs(16);
 const LEAST_REPETITIONS: usize = 5;
 const WARM_UP: usize = 2;
-/// CPU per operation ÷ the bare stream's, without a limit: the most that is wanted.
+/// CPU per operation ÷ the bare stream's, without a limit that is reached: the most that is wanted.
 const TARGET: f64 = 1.02;
 
 /// Whose the streams are.
@@ -194,9 +194,9 @@ fn compare(
     for (side, own) in SIDES.iter().zip(&costs) {
         let ratio: Quartiles = ratios(&costs[0], own, |cost| cost.cpu);
         let verdict = match side {
-            Side::Counted if ratio.median <= TARGET => "≤ 1.02 ok",
-            Side::Counted => "≤ 1.02 MISSED",
-            _ => "",
+            Side::Bare => "",
+            _ if ratio.median <= TARGET => "≤ 1.02 ok",
+            _ => "≤ 1.02 MISSED",
         };
         println!(
             "{:<12} {:<8} {:>10.0} | {:.3} [{:.3} … {:.3}] {verdict}",

@@ -9,6 +9,8 @@
 //!    one no more than `rate × (T + 100 ms)` and one operation; and whoever always has something to pass gets the rate
 //!    exactly, however late it is called, as long as that is no later than 100 ms.
 //! 3. Nothing is lost to rounding: what is in the bucket is kept in billionths of a byte.
+//! 4. What was [lent](Bucket::lend) is out of the bucket, and so is the room for it: bucket and loans together never
+//!    hold more than the bucket alone would.
 
 use crate::unit::Nanos;
 
@@ -30,6 +32,8 @@ pub const MOST: u64 = 1 << 20;
 pub struct Bucket {
     rate: u64,
     balance: i128,
+    /// Bytes that are lent.
+    lent: u64,
     at: Nanos,
     /// When somebody waited last.
     waited: Option<Nanos>,
@@ -41,6 +45,7 @@ impl Bucket {
         let mut bucket = Bucket {
             rate: rate.max(1),
             balance: 0,
+            lent: 0,
             at: now,
             waited: None,
         };
@@ -101,6 +106,28 @@ impl Bucket {
         self.balance = self.balance.min(self.brim(self.at));
     }
 
+    /// Takes out bytes for operations that do not ask one by one: what comes in within a millisecond, at most [`MOST`],
+    /// of what is there, and half of a full bucket in all loans. Nothing, if that is not enough for two of `want`.
+    pub fn lend(&mut self, want: u64, now: Nanos) -> u64 {
+        self.fill(now);
+        let there = u64::try_from(self.balance / SCALE).unwrap_or(0);
+        let left = (self.rate / 100).saturating_sub(self.lent);
+        let bytes = (self.rate / 1_000).min(MOST).min(there).min(left);
+        if bytes / 2 < want.max(1) {
+            return 0;
+        }
+        self.take(bytes);
+        self.lent += bytes;
+        bytes
+    }
+
+    /// A loan is over: so much of it was not spent. What came in meanwhile finds the room that was there without it.
+    pub fn repay(&mut self, lent: u64, unspent: u64, now: Nanos) {
+        self.fill(now);
+        self.lent = self.lent.saturating_sub(lent);
+        self.give_back(unspent);
+    }
+
     fn fill(&mut self, now: Nanos) {
         let time = now.since(self.at);
         self.at = self.at.max(now);
@@ -108,7 +135,7 @@ impl Bucket {
         self.balance = self.balance.saturating_add(come).min(self.brim(self.at));
     }
 
-    /// What the bucket holds when it is full: at least a byte.
+    /// What the bucket holds when it is full: at least a byte with what is lent.
     fn brim(&self, now: Nanos) -> i128 {
         let waits = |waited| now.since(waited) <= LATE;
         let time = if self.waited.is_some_and(waits) {
@@ -116,7 +143,8 @@ impl Bucket {
         } else {
             BURST
         };
-        (i128::from(self.rate) * i128::from(time.0)).max(SCALE)
+        let whole = (i128::from(self.rate) * i128::from(time.0)).max(SCALE);
+        whole - i128::from(self.lent) * SCALE
     }
 }
 
@@ -153,6 +181,28 @@ mod tests {
         bucket.give_back(1 << 40);
         bucket.take(20_000);
         assert!(!bucket.is_open(Nanos::from_secs(3_600)));
+    }
+
+    #[test]
+    fn a_loan_is_a_millisecond_of_what_is_there_and_its_room_is_not_filled_meanwhile() {
+        let mut bucket = Bucket::new(1_000_000, ms(0));
+        assert_eq!(bucket.lend(501, ms(0)), 0, "not worth it");
+        assert_eq!(bucket.lend(500, ms(0)), 1_000);
+        // The bucket is as full as it may be: what comes in is lost, as it would have been.
+        assert!(bucket.is_open(ms(50)));
+        bucket.take(19_000);
+        assert!(!bucket.is_open(ms(50)));
+        // Of the loan 400 bytes were spent.
+        bucket.repay(1_000, 600, ms(50));
+        bucket.take(600);
+        assert!(!bucket.is_open(ms(50)));
+        // No more than half of a full bucket is out at once, and nothing that is not there.
+        assert!(bucket.is_open(Nanos::from_secs(1)));
+        let loans = (0..20).map(|_| bucket.lend(1, Nanos::from_secs(1)));
+        assert_eq!(loans.sum::<u64>(), 10_000);
+        bucket.repay(10_000, 10_000, Nanos::from_secs(1));
+        bucket.take(19_900);
+        assert_eq!(bucket.lend(1, Nanos::from_secs(1)), 100);
     }
 
     #[test]
@@ -206,6 +256,49 @@ mod tests {
             let due = i128::from(rate) * i128::from(now.0) / SCALE;
             let ahead = i128::from(passed) - due;
             prop_assert!((-1..=i128::from(bucket.most())).contains(&ahead), "{ahead}");
+        }
+
+        /// However the loans come and go, and whatever is spent of them when: never more than without them.
+        #[test]
+        fn no_window_passes_more_with_loans(
+            rate in 1_000u64..1_000_000_000,
+            steps in proptest::collection::vec((0u64..30_000_000, 0u64..=100, proptest::bool::ANY), 1..60),
+        ) {
+            let mut bucket = Bucket::new(rate, ms(0));
+            let (mut now, mut passed) = (Nanos::ZERO, Vec::new());
+            // What was lent, and what is left of it.
+            let mut loans: Vec<(u64, u64)> = Vec::new();
+            for (pause, percent, repay) in steps {
+                now = now.plus(Nanos(pause));
+                for loan in &mut loans {
+                    let spent = loan.1 * percent / 100;
+                    loan.1 -= spent;
+                    passed.push((now, spent));
+                }
+                if repay {
+                    for (lent, left) in loans.drain(..) {
+                        bucket.repay(lent, left, now);
+                    }
+                    prop_assert!(bucket.lent == 0 && bucket.balance <= bucket.brim(now));
+                }
+                let lent = bucket.lend(1, now);
+                if lent > 0 {
+                    loans.push((lent, lent));
+                }
+                let most = bucket.most() * percent / 100;
+                if most > 0 && bucket.is_open(now) {
+                    bucket.take(most);
+                    passed.push((now, most));
+                }
+            }
+            for (i, &(from, _)) in passed.iter().enumerate() {
+                let mut sum = 0;
+                for &(to, bytes) in &passed[i..] {
+                    sum += i128::from(bytes) * SCALE;
+                    let room = i128::from(rate) * i128::from(to.since(from).0 + BURST.0);
+                    prop_assert!(sum <= room + i128::from(bucket.most()) * SCALE);
+                }
+            }
         }
 
         #[test]

@@ -347,3 +347,28 @@ fn on_the_governors_own_threads_too() {
         begun.elapsed()
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn small_operations_pass_at_the_rate_and_reads_that_find_nothing_are_free() {
+    let governor = governor(&[("g", "max_io_bytes_per_second=1MB")]);
+    let g = group(&governor, "g");
+    let (mut writer, _far) = pipe(&g);
+    let (mut reader, mut peer) = pipe(&g);
+    let begun = Instant::now();
+    let mut room = vec![0; 64 << 10];
+    for round in 0..6_000 {
+        writer.write_all(&[1; 10]).await.unwrap();
+        // It has its turn for as much as it has room for, and passes nothing.
+        let found = futures::poll!(Box::pin(reader.read(&mut room)));
+        assert!(found.is_pending());
+        if round % 2 == 1 {
+            peer.write_all(&[2; 20]).await.unwrap();
+            reader.read_exact(&mut room[..20]).await.unwrap();
+        }
+    }
+    // 120 000 bytes, of which 20 ms' worth was there.
+    assert_within(begun.elapsed(), 98, 102);
+    let usage = g.usage();
+    let bytes = (usage.io_read_bytes, usage.io_written_bytes);
+    assert_eq!(bytes, (60_000, 60_000));
+}

@@ -15,11 +15,21 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::task::Waker;
 
-/// A job without its types.
+/// A job without its types. Dropping it publishes how it ended, if that was not done.
 pub(super) trait Closure: Send {
-    /// Runs it, unless it must end. Does not panic.
-    fn run(self: Box<Self>, meter: &mut Meter);
+    /// Runs it, unless it must end: all that is left is to publish how it ended. Does not panic.
+    fn run(&mut self, meter: &mut Meter);
+
+    /// Whether it has ended, and somebody is going to ask how: then publishing it is short work, which is to wake.
+    fn is_awaited(&self) -> bool;
+
+    /// Publishes how it ended, if it has ended: whom to wake afterwards.
+    fn publish(&mut self) -> Option<Waker>;
+
+    /// Whether it was published, and nobody asked any more: its destructor drops the output.
+    fn is_left_with_output(&self) -> bool;
 
     /// Drops it: for `cause`, unless it must end anyway.
     fn refuse(self: Box<Self>, cause: &dyn Fn(&Account) -> Cause);
@@ -33,6 +43,8 @@ pub(super) struct Job<F, R: Send + 'static> {
     scope: Scope,
     place: Arc<Mutex<Output<R>>>,
     span: Span,
+    /// How it ended, until that is published; afterwards what nobody wanted.
+    output: Option<Result<R, JoinError>>,
     refused: Option<Cause>,
 }
 
@@ -48,6 +60,7 @@ impl<F, R: Send + 'static> Job<F, R> {
             scope,
             place,
             span,
+            output: None,
             refused: None,
         }
     }
@@ -64,21 +77,18 @@ impl<F, R: Send + 'static> Job<F, R> {
         })
     }
 
+    /// It has ended: all that comes before the output.
     fn finish(&mut self, output: Result<R, JoinError>) {
         let lease = self.scope.lease.take();
-        let task = self.scope.task.clone();
-        let account = task.account();
+        let account = self.scope.task.account();
         if let Err(error) = &output {
             account.task_failed(error);
         }
-        account.task_gone(task.id().number());
+        account.task_gone(self.scope.task.id().number());
         contain(|| drop(lease));
         self.span.end();
         account.home.counters.blocking.fetch_sub(1, SeqCst);
-        if let Some(output) = task.unless_detached(output) {
-            *self.place.lock() = Output::new(Some(output));
-        }
-        task.publish();
+        self.output = Some(output);
     }
 }
 
@@ -87,7 +97,7 @@ where
     F: FnOnce() -> R + Send,
     R: Send + 'static,
 {
-    fn run(mut self: Box<Self>, meter: &mut Meter) {
+    fn run(&mut self, meter: &mut Meter) {
         if self.must_end() {
             return;
         }
@@ -107,6 +117,24 @@ where
         self.finish(result.map_err(|payload| JoinError::panic(self.task().id(), payload)));
     }
 
+    fn is_awaited(&self) -> bool {
+        self.output.is_some() && !self.task().is_unwanted()
+    }
+
+    fn publish(&mut self) -> Option<Waker> {
+        let output = self.output.take()?;
+        if self.task().is_unwanted() {
+            self.output = Some(output);
+        } else {
+            *self.place.lock() = Output::new(Some(output));
+        }
+        self.task().publish_quietly()
+    }
+
+    fn is_left_with_output(&self) -> bool {
+        self.output.is_some()
+    }
+
     fn refuse(mut self: Box<Self>, cause: &dyn Fn(&Account) -> Cause) {
         if !self.must_end() {
             self.refused = Some(cause(self.task().account()));
@@ -124,14 +152,26 @@ where
 impl<F, R: Send + 'static> Drop for Job<F, R> {
     fn drop(&mut self) {
         if self.task().is_finished() {
+            if let Some(unwanted) = self.output.take() {
+                let _owner = mem::enter(self.task().account().memory());
+                contain(|| drop(unwanted));
+            }
             return;
         }
-        // Aborted, killed, shut down or refused: it never began.
-        let cause = self.refused.take().or_else(|| self.task().cause());
-        let output = match self.drop_closure() {
-            None => JoinError::cancelled(self.task().id(), cause),
-            Some(payload) => JoinError::panic(self.task().id(), payload),
-        };
-        self.finish(Err(output));
+        if self.output.is_none() {
+            // Aborted, killed, shut down or refused: it never began.
+            let cause = self.refused.take().or_else(|| self.task().cause());
+            let output = match self.drop_closure() {
+                None => JoinError::cancelled(self.task().id(), cause),
+                Some(payload) => JoinError::panic(self.task().id(), payload),
+            };
+            self.finish(Err(output));
+        }
+        if let Some(output) = self.output.take() {
+            if let Some(output) = self.task().unless_detached(output) {
+                *self.place.lock() = Output::new(Some(output));
+            }
+            self.task().publish();
+        }
     }
 }

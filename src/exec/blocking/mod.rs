@@ -13,6 +13,7 @@ mod anchor;
 mod job;
 mod meter;
 mod pool;
+mod shares;
 mod threads;
 
 pub(super) use pool::Pool;

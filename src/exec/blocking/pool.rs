@@ -4,10 +4,14 @@
 //! 1. One lock, taken once per spawn and once per closure that ends. No user code runs and none is dropped under it, and
 //!    no thread is started.
 //! 2. For every closure that may begin now, a thread is about to look: one that is *coming* (woken or started and not
-//!    here yet), or the one that holds the lock. A thread that takes one sees to the next.
+//!    here yet), or the one that holds the lock. A thread that takes one sees to the next. A thread that finds nothing is
+//!    among those that wait *before* it publishes what its last closure came to: whoever was waiting for that, and brings
+//!    the next one, finds a thread that is awake. What it does in between is to wake; code that may take its time, such
+//!    as the destructor of an output that nobody wants, is run by a thread that is [not called](Pool::step_back).
 //! 3. Whoever ends closures says so before it looks for them under the lock; whoever brings one looks under the lock
 //!    whether it must end. One of the two sees the other.
-//! 4. The thread that waited for the shortest time is woken first: its caches are warm, and the others can end.
+//! 4. A closure whose end was not published yet is [*unpublished*](Pool::is_quiet): nobody takes the pool for quiet.
+//! 5. The thread that waited for the shortest time is woken first: its caches are warm, and the others can end.
 
 use super::job::Closure;
 use super::threads::{Bell, Source};
@@ -15,13 +19,11 @@ use super::{Refusal, Setup};
 use crate::clock::Clock;
 use crate::exec::account::Account;
 use crate::exec::core::Config;
-use crate::exec::stats::PoolUsage;
 use crate::mem;
 use crate::sched::fair::Slot;
-use crate::sched::pool::{self as policy, Full, Share, Turn};
-use crate::unit::{Nanos, Weight};
+use crate::sched::pool::{self as policy, Full, Turn};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -47,8 +49,12 @@ pub(in crate::exec) struct Pool {
     pub(super) on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Closures whose threads were parked for good.
     pub(super) lost: AtomicUsize,
+    /// Closures that do not run any more, and whose end is being published.
+    unpublished: AtomicUsize,
+    /// Closures that a thread which becomes free finds; a mirror of what the lock protects.
+    waiting: AtomicUsize,
     /// Places of groups that are gone.
-    graves: Mutex<Vec<Slot>>,
+    pub(super) graves: Mutex<Vec<Slot>>,
 }
 
 pub(super) struct State {
@@ -122,6 +128,8 @@ impl Pool {
             runtime: OnceLock::new(),
             on_start: OnceLock::new(),
             lost: AtomicUsize::new(0),
+            unpublished: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             graves: Mutex::default(),
         }
     }
@@ -241,9 +249,9 @@ impl Pool {
         state.coming -= usize::from(came);
         if let Some(seat) = ended {
             state.policy.done(seat, now);
-            if state.closed && state.policy.running() <= self.lost.load(SeqCst) {
-                self.quiet.notify_all();
-            }
+        }
+        if state.closed && self.nothing_runs(&state) {
+            self.quiet.notify_all();
         }
         if !state.doomed.is_empty() {
             let doomed = std::mem::take(&mut state.doomed);
@@ -263,6 +271,31 @@ impl Pool {
         state.idle.push(bell.clone());
         drop(state);
         Next::Wait
+    }
+
+    /// As [`Pool::next`], for a thread whose closure has ended and is [published](Pool::published) afterwards.
+    pub(super) fn next_before_it_is_published(
+        self: &Arc<Self>,
+        seat: usize,
+        bell: &Arc<Bell>,
+    ) -> Next {
+        self.unpublished.fetch_add(1, SeqCst);
+        self.next(Some(seat), false, bell)
+    }
+
+    /// What a closure came to was published.
+    pub(super) fn published(&self) {
+        self.unpublished.fetch_sub(1, SeqCst);
+    }
+
+    /// A thread that was to wait does something else first, and looks again afterwards. If it was called already,
+    /// another one is in its place.
+    pub(super) fn step_back(self: &Arc<Self>, bell: &Arc<Bell>) {
+        let mut state = self.lock();
+        let before = state.idle.len();
+        state.idle.retain(|idle| !Arc::ptr_eq(idle, bell));
+        state.coming -= usize::from(state.idle.len() == before);
+        self.answer(state);
     }
 
     /// Waits for the bell. False if it has not rung for so long that the thread ends; it is not counted any more.
@@ -287,6 +320,7 @@ impl Pool {
     /// Lets the lock go and calls whoever is needed.
     pub(super) fn answer(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let call = state.call(self.setup.threads);
+        self.mirror(&state);
         drop(state);
         match call {
             Call::Nobody => {}
@@ -295,78 +329,35 @@ impl Pool {
         }
     }
 
+    /// Under the lock, when something came or went.
+    pub(super) fn mirror(&self, state: &State) {
+        let waiting = state.policy.queued() + state.doomed.len();
+        if self.waiting.load(Relaxed) != waiting {
+            self.waiting.store(waiting, SeqCst);
+        }
+    }
+
     /// Whether a thread that becomes free finds something to do.
     pub(super) fn anyone_waits(&self) -> bool {
-        let state = self.lock();
-        state.policy.queued() > 0 || !state.doomed.is_empty()
+        self.waiting.load(SeqCst) > 0
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.lock().policy.running() <= self.lost.load(SeqCst)
+        self.nothing_runs(&self.lock())
+    }
+
+    /// But for what never ends.
+    fn nothing_runs(&self, state: &State) -> bool {
+        let running = state.policy.running() + self.unpublished.load(SeqCst);
+        running <= self.lost.load(SeqCst)
     }
 
     /// Waits until nothing runs, but for what never ends.
     pub(super) fn wait_until_quiet(&self) {
         let mut state = self.lock();
-        while state.policy.running() > self.lost.load(SeqCst) {
+        while !self.nothing_runs(&state) {
             // A thread that is parked for good rings no more.
             self.quiet.wait_for(&mut state, LOOK_AGAIN);
-        }
-    }
-}
-
-/// Groups come and go.
-impl Pool {
-    pub(in crate::exec) fn add_group(&self, weight: Weight) -> Slot {
-        let _ours = mem::enter_process();
-        let mut state = self.lock();
-        self.graves
-            .lock()
-            .retain(|&slot| !state.policy.remove(slot));
-        state.policy.add(weight)
-    }
-
-    /// A group is gone. Its last closure may still have to be counted out.
-    pub(in crate::exec) fn bury(&self, slot: Slot) {
-        let _ours = mem::enter_process();
-        self.graves.lock().push(slot);
-    }
-
-    pub(in crate::exec) fn set_share(self: &Arc<Self>, slot: Slot, share: Share) {
-        let _ours = mem::enter_process();
-        let mut state = self.lock();
-        state.policy.set_share(slot, share);
-        self.answer(state);
-    }
-
-    pub(in crate::exec) fn reserve_nothing(self: &Arc<Self>, slot: Slot) {
-        let _ours = mem::enter_process();
-        let mut state = self.lock();
-        let share = Share {
-            reserved: 0,
-            ..state.policy.share(slot)
-        };
-        state.policy.set_share(slot, share);
-        self.answer(state);
-    }
-
-    /// How long a group's closures have had threads; how many wait, and how many run.
-    pub(in crate::exec) fn look_at(&self, slot: Slot) -> (Nanos, usize, usize) {
-        let now = self.clock.now();
-        let state = self.lock();
-        let policy = &state.policy;
-        (
-            policy.used(slot, now),
-            policy.queued_of(slot),
-            policy.running_of(slot),
-        )
-    }
-
-    pub(in crate::exec) fn usage(&self) -> PoolUsage {
-        let state = self.lock();
-        PoolUsage {
-            threads: state.threads as u64,
-            busy: state.policy.running() as u64,
         }
     }
 }

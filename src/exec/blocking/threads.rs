@@ -6,10 +6,11 @@
 
 use super::Refusal;
 use super::meter::Meter;
-use super::pool::{Next, Pool};
+use super::pool::{Next, Pool, Work};
 use crate::exec::account::Account;
 use crate::exec::task::contain;
 use crate::mem;
+use crate::sched::pool::Turn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -86,7 +87,9 @@ impl Pool {
             if state.threads > 0 {
                 return;
             }
-            (state.policy.take_all(), std::mem::take(&mut state.doomed))
+            let taken = (state.policy.take_all(), std::mem::take(&mut state.doomed));
+            self.mirror(&state);
+            taken
         };
         for work in refused {
             let cause = |account: &Account| (self.setup.refusal)(account, Refusal::NoThread);
@@ -102,25 +105,57 @@ impl Pool {
     fn serve(self: &Arc<Self>) {
         let bell = Arc::new(Bell::new());
         let mut meter = Meter::new(self.clock.clone());
-        let (mut ended, mut came) = (None, true);
+        let mut next = self.next(None, true, &bell);
         loop {
-            let next = self.next(ended.take(), std::mem::take(&mut came), &bell);
-            match next {
-                Next::Run(turn) => {
-                    contain(|| turn.job.run(&mut meter));
-                    ended = Some(turn.seat);
+            next = match next {
+                Next::Run(turn) => self.run_one(turn, &mut meter, &bell),
+                Next::Drop(doomed) => {
+                    doomed.into_iter().for_each(|work| contain(|| drop(work)));
+                    self.next(None, false, &bell)
                 }
-                Next::Drop(doomed) => doomed.into_iter().for_each(|work| contain(|| drop(work))),
                 Next::Wait => {
                     mem::flush();
                     if !self.wait(&bell) {
                         return;
                     }
-                    came = true;
+                    self.next(None, true, &bell)
                 }
                 Next::End => return,
             }
         }
+    }
+
+    /// Runs a closure, and looks for what comes next: before its end is published, if that is short work and nothing
+    /// seems to wait.
+    fn run_one(self: &Arc<Self>, turn: Turn<Work>, meter: &mut Meter, bell: &Arc<Bell>) -> Next {
+        let Turn { mut job, seat } = turn;
+        contain(|| job.run(meter));
+        let own = self.setup.source == Source::Own;
+        if !own || self.anyone_waits() || !job.is_awaited() {
+            contain(|| drop(job));
+            return self.next(Some(seat), false, bell);
+        }
+        let next = self.next_before_it_is_published(seat, bell);
+        let waker = job.publish();
+        if job.is_left_with_output() && matches!(next, Next::Wait) {
+            // Nobody wanted it after all, and its destructor may take its time.
+            self.step_back(bell);
+            contain(|| drop(job));
+            self.published();
+            return self.next(None, false, bell);
+        }
+        contain(|| drop(job));
+        // Last of all: on the way to sleep the thread is only in the way of whom it wakes.
+        if let Some(waker) = waker {
+            contain(|| waker.wake());
+        }
+        self.published();
+        if matches!(next, Next::End) {
+            // Somebody may wait for just that.
+            drop(self.lock());
+            self.quiet.notify_all();
+        }
+        next
     }
 }
 

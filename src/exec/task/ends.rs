@@ -22,9 +22,14 @@ impl Task {
     /// The output is in its place: whoever waits for it is woken.
     #[inline]
     pub(in crate::exec) fn publish(&self) {
-        if self.flags.done() {
-            self.wake();
+        if let Some(waker) = self.publish_quietly() {
+            contain(|| waker.wake());
         }
+    }
+
+    /// As [`Task::publish`]; whom to wake afterwards.
+    pub(in crate::exec) fn publish_quietly(&self) -> Option<Waker> {
+        self.flags.done().then(|| self.take_waker()).flatten()
     }
 
     /// Its future will never be polled or dropped any more, or never was: the handle is told why.

@@ -152,6 +152,11 @@ pub fn record_io(direction: Direction, bytes: u64) {
     });
 }
 
+/// Whether nobody will ask what comes of the task or closure that runs on this thread: its handle was dropped.
+pub fn is_unwanted() -> bool {
+    context::task(|scope| scope.is_some_and(|scope| scope.task.is_unwanted()))
+}
+
 /// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query.
 #[inline]
 pub fn with_account(f: impl FnOnce(&Account)) {

@@ -4,8 +4,10 @@
 //! 1. A slice moves at most [`SLICE`] bytes. After it, if anyone waits for a thread, the work stands in the pool's queue
 //!    again, behind what its group has there, and the pool chooses anew whose turn it is. If nobody does, the next slice
 //!    follows in the same closure. A full line refuses what begins, and nothing that goes on.
-//! 2. The next slice is queued by the one before: the task that waits is woken once, at the end. Only in a group with
-//!    `max_io_bytes_per_second` it is woken for each slice, since it, and no thread of the pool, waits for that.
+//! 2. The next slice is queued by the one before. Where nobody waits for a thread, the task is woken once, by the end of
+//!    the closure, after which nothing is left to do on its thread. Otherwise it is woken when the work stands in line
+//!    again for the first time, and at the end; in a group with `max_io_bytes_per_second` for each slice, since it, and no
+//!    thread of the pool, waits for that.
 
 use super::toll::{self, Pass};
 use crate::exec::blocking;
@@ -99,6 +101,10 @@ enum Progress<W: Work> {
     Ended(io::Result<W::Output>),
     /// The next slice has to be waited for: the group is limited.
     Paused(Held<W>),
+    /// Others were to have their turn: another closure goes on, and says here what comes of it.
+    Later(oneshot::Receiver<Progress<W>>),
+    /// Nobody waits any more.
+    Unwanted,
 }
 
 /// All slices of `work`, one after the other.
@@ -112,21 +118,30 @@ pub(super) async fn run<W: Work>(work: W) -> io::Result<W::Output> {
         let Some(work) = held.work.take() else {
             return Err(lost(None));
         };
-        let (sender, progress) = oneshot::channel();
-        let slices = move || turn(work, sender, pass);
+        let slices = move || match turn(work, pass, task::is_unwanted) {
+            Turn::Over(progress) => progress,
+            Turn::GivesWay(work) => {
+                let (sender, later) = oneshot::channel();
+                turn_later(work, sender);
+                Progress::Later(later)
+            }
+        };
         let first = match held.whose.take() {
             None => submit(slices),
             Some(_) => go_on(surroundings(), slices),
         };
-        held = match progress.await {
-            Ok(Progress::Ended(result)) => return result,
-            Ok(Progress::Paused(held)) => held,
-            // It was killed, refused or panicked. If that was the first slice's end, which has come, its handle knows.
-            Err(_) => {
-                let error = first.await.err();
-                let why = error.and_then(|error| error.cause().cloned());
-                return Err(lost(why.or_else(why_killed)));
-            }
+        // It may have been killed, refused, or panicked.
+        let mut progress = match first.await {
+            Ok(progress) => progress,
+            Err(error) => return Err(lost(error.cause().cloned().or_else(why_killed))),
+        };
+        held = loop {
+            progress = match progress {
+                Progress::Ended(result) => return result,
+                Progress::Paused(held) => break held,
+                Progress::Later(later) => later.await.map_err(|_| lost(why_killed()))?,
+                Progress::Unwanted => return Err(lost(why_killed())),
+            };
         };
     }
 }
@@ -146,34 +161,45 @@ pub(super) fn run_unattended<W: Work>(whose: Surroundings, mut work: W) {
     }));
 }
 
+/// What a turn has come to.
+enum Turn<W: Work> {
+    Over(Progress<W>),
+    /// Somebody waits for the thread.
+    GivesWay(W),
+}
+
 /// Slices until somebody waits for the thread.
-fn turn<W: Work>(mut work: W, sender: oneshot::Sender<Progress<W>>, mut pass: Pass) {
+fn turn<W: Work>(mut work: W, mut pass: Pass, is_unwanted: impl Fn() -> bool) -> Turn<W> {
     for _ in 0..TOGETHER {
         let slice = work.slice(pass.most());
         pass.pay(slice.bytes);
         if let Some(end) = slice.end {
-            // If nobody listens, nobody wants it.
-            let _ = sender.send(Progress::Ended(end));
-            return;
+            return Turn::Over(Progress::Ended(end));
         }
-        if sender.is_closed() && !W::UNATTENDED {
-            return;
+        if !W::UNATTENDED && is_unwanted() {
+            return Turn::Over(Progress::Unwanted);
         }
         if toll::is_limited() {
-            let held = Held {
+            return Turn::Over(Progress::Paused(Held {
                 work: Some(work),
                 whose: Some(surroundings()),
-            };
-            let _ = sender.send(Progress::Paused(held));
-            return;
+            }));
         }
         if blocking::must_give_way() {
             break;
         }
         pass = Pass::free(SLICE);
     }
+    Turn::GivesWay(work)
+}
+
+/// The turns that follow the first one. If nobody listens, nobody wants what comes of them.
+fn turn_later<W: Work>(work: W, sender: oneshot::Sender<Progress<W>>) {
     drop(go_on(surroundings(), move || {
-        turn(work, sender, Pass::free(SLICE));
+        match turn(work, Pass::free(SLICE), || sender.is_closed()) {
+            Turn::Over(progress) => drop(sender.send(progress)),
+            Turn::GivesWay(work) => turn_later(work, sender),
+        }
     }));
 }
 

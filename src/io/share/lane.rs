@@ -12,6 +12,8 @@ pub(super) struct Lane {
     pub(super) waiting: BTreeMap<u64, u64>,
     /// Bytes that are set aside for it, until the round is over.
     pub(super) allowance: u64,
+    /// Bytes that it may pass without asking, or has passed.
+    pub(super) lent: u64,
     /// Bytes that it was charged for and did not use: the next ones are free.
     pub(super) prepaid: u64,
     /// When it was granted something last.

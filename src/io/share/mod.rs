@@ -12,13 +12,17 @@
 //!    that returns.
 //! 4. What is charged and not used makes the lane's next bytes free.
 //! 5. While nobody waits, whoever comes is served: the capacity of idle lanes is lent.
-//! 6. Requests of lanes that go *first* (those of short_query groups) are granted before all others, for up to half of
+//! 6. While nobody waits, a lane that passes something may be [lent](Shares::lend) what comes in within a millisecond,
+//!    so that its next requests need not come here at all. It is charged at once; what it did not pass when the loan is
+//!    over, which it is before anybody waits, makes its next bytes free.
+//! 7. Requests of lanes that go *first* (those of short_query groups) are granted before all others, for up to half of
 //!    the capacity; beyond it, they are as others.
 //!
 //! The order of calls: [`Shares::pass`], else [`Shares::queue`]; whenever something was queued, given back or changed,
 //! [`Shares::next`] until it grants nothing; the same at [`Shares::due`].
 
 mod lane;
+mod loans;
 
 use super::bucket::Bucket;
 use crate::sched;
@@ -337,6 +341,14 @@ impl Shares {
             return Nanos::ZERO;
         };
         bucket.take(bytes);
+        self.charge(slot, bytes)
+    }
+
+    /// Charges the lane for bytes that are out of the bucket.
+    fn charge(&mut self, slot: Slot, bytes: u64) -> Nanos {
+        let Some(bucket) = &self.bucket else {
+            return Nanos::ZERO;
+        };
         let lane = &mut self.lanes[slot.0 as usize];
         if self.live < 2 {
             lane.prepaid = 0; // there is nobody to compare it with

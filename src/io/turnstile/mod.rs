@@ -5,10 +5,13 @@
 //!    becomes of it. Whoever drops it before it was used gives the bytes back, and they go to the next.
 //! 2. While requests wait there is a driver: a task that looks at the line when the policy says so. It is there
 //!    before the lock is released under which the first of them came, or whoever came learns that there can be none.
-//! 3. Nobody is woken, and nothing is spawned, under the lock.
+//! 3. While nobody waits, a lane may hold a [`Credit`], out of which its requests pass without the lock and without a
+//!    look at the clock. Credits are collected before anybody waits, and before anything is changed.
+//! 4. Nobody is woken, and nothing is spawned, under the lock.
 //!
 //! Time is tokio's, so that a paused clock controls it.
 
+mod credit;
 mod driver;
 mod place;
 
@@ -21,6 +24,7 @@ use crate::mem;
 use crate::sched::fair::Slot;
 use crate::sync::Mutex;
 use crate::unit::{Nanos, Weight};
+use credit::Credit;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -39,6 +43,8 @@ pub(super) struct Turnstile {
 struct State {
     shares: Shares,
     seats: FxHashMap<Ticket, Seat>,
+    /// Credits that are open, and their lanes'.
+    open: Vec<(Slot, Arc<Credit>)>,
     /// When the driver looks next. None if there is no driver.
     driver: Option<Nanos>,
     /// Bytes that passed through lanes that are gone.
@@ -82,6 +88,7 @@ impl Turnstile {
             state: Mutex::new(State {
                 shares: Shares::new(rate, Nanos::ZERO),
                 seats: FxHashMap::default(),
+                open: Vec::new(),
                 driver: None,
                 past: 0,
             }),
@@ -127,9 +134,10 @@ impl Turnstile {
     }
 
     /// Bytes that have passed through a lane, and requests that wait on it.
-    pub(super) fn lane(&self, lane: Slot) -> (u64, usize) {
+    fn figures(&self, lane: Slot, credit: &Credit) -> (u64, usize) {
         let shares = &self.state.lock().shares;
-        (shares.passed(lane), shares.waiting(lane))
+        let passed = shares.passed(lane).saturating_sub(credit.left());
+        (passed, shares.waiting(lane))
     }
 
     /// Bytes that passed through lanes that are gone.
@@ -141,14 +149,21 @@ impl Turnstile {
     fn arrive(
         self: &Arc<Self>,
         lane: Slot,
+        credit: &Arc<Credit>,
         want: u64,
         beat: &Arc<Beat>,
         cx: &mut Context<'_>,
     ) -> Result<Arrival, Unserved> {
         let now = self.now();
         let mut state = self.state.lock();
-        // The way of almost all requests: no allocation, nobody to wake.
-        if let Some(bytes) = state.shares.pass(lane, want, now) {
+        // The way of almost all requests that come here: no allocation, nobody to wake.
+        state.collect(|open| open == lane, now);
+        if let Some(bytes) = state.pass(lane, credit, want, now) {
+            return Ok(Arrival::Granted(bytes));
+        }
+        if state.collect(|_| true, now)
+            && let Some(bytes) = state.pass(lane, credit, want, now)
+        {
             return Ok(Arrival::Granted(bytes));
         }
         if let Some(why) = beat.refusal() {
@@ -227,6 +242,7 @@ impl Turnstile {
         let _ours = mem::enter_process();
         let mut state = self.state.lock();
         let now = self.now();
+        state.collect(|_| true, now);
         let result = f(&mut state, now);
         let after = self.settle(&mut state, now);
         drop(state);
@@ -274,6 +290,29 @@ impl After {
 }
 
 impl State {
+    /// A request that need not wait; and a credit for the next ones.
+    fn pass(&mut self, lane: Slot, credit: &Arc<Credit>, want: u64, now: Nanos) -> Option<u64> {
+        let bytes = self.shares.pass(lane, want, now)?;
+        let more = self.shares.lend(lane, want, now);
+        if more > 0 {
+            let _ours = mem::enter_process();
+            credit.open(more);
+            self.open.push((lane, credit.clone()));
+        }
+        Some(bytes)
+    }
+
+    /// Ends the credits of these lanes. Whether there were such.
+    fn collect(&mut self, of: impl Fn(Slot) -> bool, now: Nanos) -> bool {
+        let before = self.open.len();
+        for (lane, credit) in self.open.extract_if(.., |(lane, _)| of(*lane)) {
+            if let Some(left) = credit.close() {
+                self.shares.repay(lane, left, now);
+            }
+        }
+        self.open.len() < before
+    }
+
     /// Whether the caller has to start a driver: it is taken for granted from here on.
     fn needs_driver(&mut self, now: Nanos) -> bool {
         let due = self.shares.due(now).filter(|_| self.driver.is_none());

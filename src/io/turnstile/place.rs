@@ -3,6 +3,7 @@
 //! Mechanism; any thread. Each gives back what it holds when it is dropped, so that a request that is cancelled, at
 //! whatever instant, costs nobody anything.
 
+use super::credit::Credit;
 use super::{Arrival, Beat, Turnstile, Unserved};
 use crate::io::share::Ticket;
 use crate::sched::fair::Slot;
@@ -14,6 +15,7 @@ use std::task::{Context, Poll};
 pub(in crate::io) struct Lane {
     turnstile: Arc<Turnstile>,
     slot: Slot,
+    credit: Arc<Credit>,
 }
 
 impl Lane {
@@ -21,6 +23,7 @@ impl Lane {
         Lane {
             turnstile: turnstile.clone(),
             slot: turnstile.open(weight, first),
+            credit: Arc::new(Credit::closed()),
         }
     }
 
@@ -34,7 +37,22 @@ impl Lane {
 
     /// Bytes that have passed, and requests that wait.
     pub(in crate::io) fn figures(&self) -> (u64, usize) {
-        self.turnstile.lane(self.slot)
+        self.turnstile.figures(self.slot, &self.credit)
+    }
+
+    /// Whether `bytes` may pass at once, all of them: no lock, no look at the clock. They are paid for then; what does
+    /// not pass must be [put back](Lane::put_back).
+    #[inline]
+    pub(in crate::io) fn draw(&self, bytes: u64) -> bool {
+        self.credit.draw(bytes)
+    }
+
+    /// So many of the bytes that might have passed did not.
+    #[inline]
+    pub(in crate::io) fn put_back(&self, bytes: u64) {
+        if bytes > 0 && !self.credit.put_back(bytes) {
+            self.turnstile.give_back(self.slot, bytes);
+        }
     }
 
     /// Asks for `want` bytes: a grant of some of them, or a place in the line.
@@ -44,13 +62,18 @@ impl Lane {
         beat: &Arc<Beat>,
         cx: &mut Context<'_>,
     ) -> Result<Result<Grant, Place>, Unserved> {
-        Ok(match self.turnstile.arrive(self.slot, want, beat, cx)? {
-            Arrival::Granted(bytes) => Ok(Grant::of(self, bytes)),
-            Arrival::Waits(ticket) => Err(Place {
-                lane: self.clone(),
-                ticket: Some(ticket),
-            }),
-        })
+        Ok(
+            match self
+                .turnstile
+                .arrive(self.slot, &self.credit, want, beat, cx)?
+            {
+                Arrival::Granted(bytes) => Ok(Grant::of(self, bytes)),
+                Arrival::Waits(ticket) => Err(Place {
+                    lane: self.clone(),
+                    ticket: Some(ticket),
+                }),
+            },
+        )
     }
 }
 
@@ -117,8 +140,6 @@ impl Grant {
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.lane.turnstile.give_back(self.lane.slot, self.bytes);
-        }
+        self.lane.put_back(self.bytes);
     }
 }
