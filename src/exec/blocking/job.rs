@@ -22,13 +22,13 @@ pub(super) trait Closure: Send {
     /// Runs it, unless it must end: all that is left is to publish how it ended. Does not panic.
     fn run(&mut self, meter: &mut Meter);
 
-    /// Whether it has ended, and somebody is going to ask how: then publishing it is short work, which is to wake.
+    /// Whether it has ended, and somebody may ask how: then publishing it is short work, which is to wake.
     fn is_awaited(&self) -> bool;
 
     /// Publishes how it ended, if it has ended: whom to wake afterwards.
     fn publish(&mut self) -> Option<Waker>;
 
-    /// Whether it was published, and nobody asked any more: its destructor drops the output.
+    /// Whether it was published, and the handle was gone: its destructor drops the output.
     fn is_left_with_output(&self) -> bool;
 
     /// Drops it: for `cause`, unless it must end anyway.
@@ -41,10 +41,13 @@ pub(super) trait Closure: Send {
 pub(super) struct Job<F, R: Send + 'static> {
     closure: Option<F>,
     scope: Scope,
-    place: Arc<Mutex<Output<R>>>,
+    /// Shared with the handle; none once it is published.
+    place: Option<Arc<Mutex<Output<R>>>>,
     span: Span,
-    /// How it ended, until that is published; afterwards what nobody wanted.
+    /// How it ended, until that is published.
     output: Option<Result<R, JoinError>>,
+    /// It was published, and nobody is there to take it.
+    unwanted: Option<Output<R>>,
     refused: Option<Cause>,
 }
 
@@ -58,9 +61,10 @@ impl<F, R: Send + 'static> Job<F, R> {
         Job {
             closure: Some(closure),
             scope,
-            place,
+            place: Some(place),
             span,
             output: None,
+            unwanted: None,
             refused: None,
         }
     }
@@ -80,11 +84,12 @@ impl<F, R: Send + 'static> Job<F, R> {
     /// It has ended: all that comes before the output.
     fn finish(&mut self, output: Result<R, JoinError>) {
         let lease = self.scope.lease.take();
-        let account = self.scope.task.account();
+        let task = self.scope.task.clone();
+        let account = task.account();
         if let Err(error) = &output {
             account.task_failed(error);
         }
-        account.task_gone(self.scope.task.id().number());
+        account.task_gone(task.id().number());
         contain(|| drop(lease));
         self.span.end();
         account.home.counters.blocking.fetch_sub(1, SeqCst);
@@ -97,6 +102,24 @@ where
     F: FnOnce() -> R + Send,
     R: Send + 'static,
 {
+    fn is_awaited(&self) -> bool {
+        let place = self.place.as_ref().filter(|_| self.output.is_some());
+        place.is_some_and(|place| Arc::strong_count(place) > 1)
+    }
+
+    fn publish(&mut self) -> Option<Waker> {
+        let (output, place) = (self.output.take()?, self.place.take()?);
+        *place.lock() = Output::new(Some(output));
+        let waker = self.task().publish_quietly();
+        // Either the handle drops it, or this does: whoever lets go of the place last.
+        self.unwanted = Arc::into_inner(place).map(Mutex::into_inner);
+        waker
+    }
+
+    fn is_left_with_output(&self) -> bool {
+        self.unwanted.is_some()
+    }
+
     fn run(&mut self, meter: &mut Meter) {
         if self.must_end() {
             return;
@@ -117,24 +140,6 @@ where
         self.finish(result.map_err(|payload| JoinError::panic(self.task().id(), payload)));
     }
 
-    fn is_awaited(&self) -> bool {
-        self.output.is_some() && !self.task().is_unwanted()
-    }
-
-    fn publish(&mut self) -> Option<Waker> {
-        let output = self.output.take()?;
-        if self.task().is_unwanted() {
-            self.output = Some(output);
-        } else {
-            *self.place.lock() = Output::new(Some(output));
-        }
-        self.task().publish_quietly()
-    }
-
-    fn is_left_with_output(&self) -> bool {
-        self.output.is_some()
-    }
-
     fn refuse(mut self: Box<Self>, cause: &dyn Fn(&Account) -> Cause) {
         if !self.must_end() {
             self.refused = Some(cause(self.task().account()));
@@ -152,9 +157,9 @@ where
 impl<F, R: Send + 'static> Drop for Job<F, R> {
     fn drop(&mut self) {
         if self.task().is_finished() {
-            if let Some(unwanted) = self.output.take() {
+            if let Some(unwanted) = self.unwanted.take() {
                 let _owner = mem::enter(self.task().account().memory());
-                contain(|| drop(unwanted));
+                drop(unwanted);
             }
             return;
         }
@@ -167,11 +172,12 @@ impl<F, R: Send + 'static> Drop for Job<F, R> {
             };
             self.finish(Err(output));
         }
-        if let Some(output) = self.output.take() {
-            if let Some(output) = self.task().unless_detached(output) {
-                *self.place.lock() = Output::new(Some(output));
-            }
-            self.task().publish();
+        if let Some(output) = self.output.take()
+            && let Some(output) = self.task().unless_detached(output)
+            && let Some(place) = &self.place
+        {
+            *place.lock() = Output::new(Some(output));
         }
+        self.task().publish();
     }
 }
