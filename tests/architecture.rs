@@ -82,7 +82,7 @@ const EFFECTS: &[Effect] = &[
         may: &["clock.rs", "admission/error.rs", "catalog/history.rs", "query/runaway.rs",
             "io/fs/file_times.rs", "io/fs/file/mod.rs"] }, // all but the first name a type, and read nothing
     Effect { name: "starts or parks a thread", paths: &["std::thread"], keywords: &[],
-        may: &["mem/local.rs", "exec/", "io/", "governor/", "postgres/", "server/listen.rs"] },
+        may: &["mem/local/beyond.rs", "exec/", "io/", "governor/", "postgres/", "server/listen.rs"] },
     Effect { name: "shares mutable state", paths: &["std::sync", "parking_lot", "arc_swap", "crossbeam_deque", "crossbeam_utils", "loom"],
         keywords: &[],
         may: &["clock.rs", "sync.rs", "event.rs", "catalog/mod.rs", "catalog/store/", "admission/gate/", "admission/permit.rs", "mem/", "exec/",

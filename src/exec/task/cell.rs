@@ -134,11 +134,6 @@ impl Task {
         self.flags.is_done()
     }
 
-    /// Whether nobody will ask for its output, as far as it has anything to drop.
-    pub(in crate::exec) fn is_unwanted(&self) -> bool {
-        self.flags.is_detached()
-    }
-
     #[inline]
     pub(in crate::exec) fn is_aborted(&self) -> bool {
         self.flags.is_aborted()

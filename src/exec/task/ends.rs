@@ -22,14 +22,19 @@ impl Task {
     /// The output is in its place: whoever waits for it is woken.
     #[inline]
     pub(in crate::exec) fn publish(&self) {
-        if let Some(waker) = self.publish_quietly() {
-            contain(|| waker.wake());
+        if self.flags.done() {
+            self.wake();
         }
     }
 
-    /// As [`Task::publish`]; whom to wake afterwards.
+    /// As [`Task::publish`], but the caller wakes.
     pub(in crate::exec) fn publish_quietly(&self) -> Option<Waker> {
         self.flags.done().then(|| self.take_waker()).flatten()
+    }
+
+    /// Whether nobody will ask for its output. A hint, for outputs that have something to drop.
+    pub(in crate::exec) fn is_unwanted(&self) -> bool {
+        self.flags.is_detached()
     }
 
     /// Its future will never be polled or dropped any more, or never was: the handle is told why.
