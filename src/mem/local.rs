@@ -241,7 +241,10 @@ impl Local {
     #[inline]
     pub(super) fn switch(&self, owner: u16) -> u16 {
         let before = self.owner.get();
-        if owner != before {
+        if owner != before && !is_called() {
+            // No thread has any credit yet: the entry is made the owner's when it gets the first.
+            self.owner.set(owner);
+        } else if owner != before {
             let entry = self.entry(place(owner));
             let hot = place(owner) == self.hot.get() || owner == 0;
             if entry.owner.get() != owner || !hot {
@@ -253,6 +256,14 @@ impl Local {
             self.most.set(u64::from(entry.cap.get()));
         }
         before
+    }
+
+    /// The current owner was entered before the allocator was ever called: from now on it has an entry.
+    fn settle_in(&self) {
+        let owner = self.owner.get();
+        if self.entry(self.current()).owner.get() != owner {
+            self.warm(self.current(), owner);
+        }
     }
 
     /// Makes an entry the owner's, and the hot one.

@@ -12,6 +12,7 @@ impl Local {
     pub(super) fn refill(&self, bytes: u64) -> Option<u16> {
         CALLED.store(true, Relaxed);
         self.register();
+        self.settle_in();
         let owner = self.owner.get();
         let entry = self.entry(self.current());
         let short = bytes - entry.credit.get();
