@@ -163,12 +163,13 @@ pub(super) fn give(owner: u16, bytes: u64) {
 }
 
 /// Calls `f` with what this thread keeps.
-#[inline]
+#[inline(always)]
 pub(super) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
     LOCAL.with(f)
 }
 
 /// Whether the allocator is in use.
+#[inline]
 pub(super) fn is_called() -> bool {
     CALLED.load(Relaxed)
 }
@@ -238,24 +239,31 @@ impl Local {
     // ---- whom the thread works for --------------------------------------------------------------------------
 
     /// From now on blocks are `owner`'s, who is kept open by the caller. Whose they were until now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn switch(&self, owner: u16) -> u16 {
         let before = self.owner.get();
-        if owner != before && !is_called() {
-            // No thread has any credit yet: the entry is made the owner's when it gets the first.
-            self.owner.set(owner);
-        } else if owner != before {
-            let entry = self.entry(place(owner));
-            let hot = place(owner) == self.hot.get() || owner == 0;
-            if entry.owner.get() != owner || !hot {
-                self.warm(place(owner), owner);
+        if owner != before {
+            if is_called() {
+                self.change(owner);
+            } else {
+                // No thread has any credit yet: the entry is made the owner's when it gets the first.
+                self.owner.set(owner);
             }
-            self.put_down();
-            self.owner.set(owner);
-            self.credit.set(entry.credit.take());
-            self.most.set(u64::from(entry.cap.get()));
         }
         before
+    }
+
+    #[inline(never)]
+    fn change(&self, owner: u16) {
+        let entry = self.entry(place(owner));
+        let hot = place(owner) == self.hot.get() || owner == 0;
+        if entry.owner.get() != owner || !hot {
+            self.warm(place(owner), owner);
+        }
+        self.put_down();
+        self.owner.set(owner);
+        self.credit.set(entry.credit.take());
+        self.most.set(u64::from(entry.cap.get()));
     }
 
     /// The current owner was entered before the allocator was ever called: from now on it has an entry.
