@@ -209,6 +209,7 @@ fn balances_follow_a_shadow_of_every_block_over_the_systems_allocator() {
 
 #[test]
 fn live_blocks_do_not_overlap() {
+    let _turn = turn();
     let mut random = Random(77);
     let mut blocks: Vec<Block> = (0..20_000)
         .map(|n| Block::new(&ALLOC, random.layout(), n as u8, false, 0))

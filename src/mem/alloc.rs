@@ -1,5 +1,5 @@
 //! [`GroupAlloc`]: a global allocator that knows whose every block is. The crate's one unsafe room:
-//! this file and its two parts.
+//! this file and its parts.
 //!
 //! Mechanism; any thread: no lock, no log, no panic, and no allocation but of leaves for tags. It adds to the
 //! allocator inside (the *inner* one) a tag per block, the 16-bit number of its owner:
@@ -252,7 +252,7 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     }
 }
 
-/// Where the number of a block's owner is; none for a block whose tag is behind it, or that has no place.
+/// Where the number of a block's owner is; none for a small block, or one that has no place.
 ///
 /// For the numbers to be right, whoever changes it has the block alone, and the block is of `size` bytes and from the
 /// global allocator, which is a [`GroupAlloc`].

@@ -246,8 +246,9 @@ impl Local {
             if is_called() {
                 self.change(owner);
             } else {
-                // No thread has any credit yet: the entry is made the owner's when it gets the first.
+                // No thread has any credit yet, and none may have: the entry is made the owner's when it gets the first.
                 self.owner.set(owner);
+                self.most.set(0);
             }
         }
         before

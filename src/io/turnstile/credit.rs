@@ -44,7 +44,7 @@ impl Credit {
         self.change(|left| left.checked_sub(bytes))
     }
 
-    /// Takes bytes back that were drawn here or granted by the line. False if it is closed.
+    /// Takes bytes back that were drawn here. False if it is closed.
     #[inline]
     pub(super) fn put_back(&self, bytes: u64) -> bool {
         self.change(|left| left.checked_add(bytes).filter(|&sum| sum != CLOSED))

@@ -140,6 +140,52 @@ impl Grant {
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        self.lane.put_back(self.bytes);
+        // Not to the lane's credit, which keeps whatever comes: granted long ago, their room may be full again, and the
+        // rate another one.
+        if self.bytes > 0 {
+            self.lane.turnstile.give_back(self.lane.slot, self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+    use std::time::Duration;
+    use tokio::runtime::Handle;
+
+    /// Grants that were held for long, dropped while a credit is open: their room has been filled again.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_granted_and_not_used_does_not_come_on_top_of_a_credit() {
+        const RATE: u64 = 100_000_000;
+        let turnstile = Turnstile::new(Some(RATE));
+        let weight = Weight::new(1);
+        let lane = Arc::new(Lane::new(&turnstile, weight, false));
+        let beat = Arc::new(Beat::new(Some(Handle::current())));
+        let ask = |bytes| {
+            let mut nobody = Context::from_waker(Waker::noop());
+            lane.arrive(bytes, &beat, &mut nobody)
+                .ok()
+                .and_then(Result::ok)
+        };
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            held.push(ask(1 << 20).expect("nobody is before it"));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        let small = ask(1_000).expect("nobody is before it");
+        small.spend(1_000);
+        let lent = lane.credit.left();
+        assert!(lent > 0, "nothing is lent any more");
+        drop(held);
+        assert_eq!(lane.credit.left(), lent);
+        // A burst, and no more than that, passes without time.
+        let mut passed = 0;
+        while let Some(grant) = ask(64 << 10) {
+            passed += grant.bytes();
+            grant.spend(u64::MAX);
+        }
+        assert!(passed <= RATE / 10, "{passed} bytes at once");
     }
 }

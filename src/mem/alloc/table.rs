@@ -75,10 +75,12 @@ pub(super) fn make_leaf(block: *mut u8) {
 #[cfg(unix)]
 fn map() -> *mut u8 {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-    let (protection, flags) = (
-        ProtFlags::READ | ProtFlags::WRITE,
-        MapFlags::PRIVATE | MapFlags::NORESERVE,
-    );
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // Not every system can be told that most of it will never be used.
+    #[cfg(target_os = "linux")]
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    #[cfg(not(target_os = "linux"))]
+    let flags = MapFlags::PRIVATE;
     // SAFETY: the system chooses where; nothing that is there is replaced.
     let leaf = unsafe { mmap_anonymous(null_mut(), LEAF_SIZE, protection, flags) };
     let Ok(leaf) = leaf else {

@@ -15,7 +15,14 @@ impl Local {
         self.settle_in();
         let owner = self.owner.get();
         let entry = self.entry(self.current());
-        let short = bytes - entry.credit.get();
+        let short = match entry.credit.get().checked_sub(bytes) {
+            // What was about to go back when registering this thread asked for more.
+            Some(left) => {
+                entry.credit.set(left);
+                return Some(owner);
+            }
+            None => bytes - entry.credit.get(),
+        };
         if self.stage.get() == Stage::Ready {
             // The first time little, then twice as much each time, up to a chunk: most polls allocate little, and
             // what they leave of a whole chunk would have to go back at once.

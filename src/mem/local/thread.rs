@@ -24,6 +24,8 @@ impl Local {
                 .set(u32::try_from(2 * rules::CHUNK).unwrap_or(u32::MAX));
             self.entry(PROCESS).cap.set(self.keep());
         }
+        // Where registering allocates, that has picked something up.
+        self.put_down();
     }
 
     /// The thread ends: what its other destructors free and allocate goes to the table at once.
