@@ -14,7 +14,7 @@
 //! 1. *One shape per size.* `inner_size` depends on the caller's size alone, and `GlobalAlloc`'s contract gives
 //!    the same size to the end of a block as to its beginning. So every block goes back to the inner allocator
 //!    with the layout that it came with, and its tag is looked for where it was put.
-//! 2. *The tag is the block's own.* A footer takes two bytes that were asked for in addition. In the [table] blocks of
+//! 2. *The tag is the block's own.* A footer takes two bytes that were asked for in addition. In the `table` blocks of
 //!    at least `2^g` bytes and less than twice that share a part, which has a place for each `2^g` bytes of address; two
 //!    of them that live do not overlap, so they do not begin in the same `2^g` bytes, and each has its place alone.
 //! 3. *The tag is written before the block is handed out and read before it is given back*, by whoever has the
