@@ -121,12 +121,13 @@ fn commit(governor: &Governor, runtime: &tokio::runtime::Runtime, name: &str) {
     );
     // What the parked poll held already is still held, and charged.
     assert!(held <= 109 * MIB, "{held}");
-    // A request that is refused whole costs nothing. What is held by small blocks is more than what was asked for, by
+    // A request that is refused whole costs nothing but the thread that stands in for the parked one, and what its first
+    // look at memory builds up: 0.1 to 6 MiB were seen. What is held by small blocks is more than what was asked for, by
     // what the allocator rounds up, and huge pages round up once more; a map that doubles holds its old half too.
     let slack = if held > MIB {
         16 * MIB + held / 2
     } else {
-        5 * MIB
+        12 * MIB
     };
     assert!(grown <= held + slack, "resident +{grown}");
     assert!(
