@@ -194,3 +194,33 @@ fn an_exhausted_budget_in_one_task_leaves_plain_tokio_tasks_running() {
         });
     });
 }
+
+/// Tasks that all give way by tokio's own `yield_now` come back by the host's next turn: their worker is not put to sleep
+/// and woken again for every round of them.
+#[test]
+fn a_worker_does_not_sleep_for_every_round_of_tokios_yield_now() {
+    const TASKS: usize = 100;
+    const ROUNDS: usize = 500;
+    for groups in [1, 2] {
+        let runtime = multi_thread(1);
+        let governor = governor(&runtime, 1, SQL);
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|i| {
+                let group = ["g", "other"][i % groups];
+                let task = async {
+                    for _ in 0..ROUNDS {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                governor.spawn_in(group, task).unwrap()
+            })
+            .collect();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        let workers = governor.metrics().workers;
+        let parks: u64 = workers.iter().map(|worker| worker.parks).sum();
+        // Some: tasks are still being spawned, or one is left.
+        assert!(parks < ROUNDS as u64 / 5, "{groups} groups: {parks} sleeps");
+    }
+}

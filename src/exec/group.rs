@@ -195,20 +195,7 @@ impl Group {
 
     /// As [`Group::push`], when a worker will come by in a moment without being woken.
     pub(super) fn push_quietly(&self, task: Runnable) {
-        let doomed = self.is_held_back() && task.metadata().cell.is_doomed();
-        let inactive = {
-            let mut incoming = self.incoming.lock();
-            let stamp = incoming.stamp(|| self.core.clock().now());
-            task.metadata().cell.queued(stamp);
-            incoming.push(task);
-            incoming.activate()
-        };
-        if inactive {
-            self.core.activate(self);
-        }
-        if doomed {
-            self.core.excuse(self);
-        }
+        self.push_run(std::iter::once(task));
     }
 
     /// As [`Group::push_quietly`] for tasks of any groups, each run of one group under one lock.
@@ -217,8 +204,8 @@ impl Group {
         let mut tasks = tasks.peekable();
         let any = tasks.peek().is_some();
         while let Some(task) = tasks.next() {
-            let group = task.metadata().cell.group().clone();
-            let next = || tasks.next_if(|next| Arc::ptr_eq(next.metadata().cell.group(), &group));
+            let group = task.metadata().task.group().clone();
+            let next = || tasks.next_if(|next| Arc::ptr_eq(next.metadata().task.group(), &group));
             group.push_run(std::iter::once(task).chain(std::iter::from_fn(next)));
         }
         any
@@ -230,9 +217,9 @@ impl Group {
         let inactive = {
             let mut incoming = self.incoming.lock();
             for task in tasks {
-                doomed |= task.metadata().cell.is_doomed();
+                doomed |= task.metadata().task.is_doomed();
                 let stamp = incoming.stamp(|| self.core.clock().now());
-                task.metadata().cell.queued(stamp);
+                task.metadata().task.queued(stamp);
                 incoming.push(task);
             }
             incoming.activate()
@@ -351,9 +338,9 @@ pub(super) enum End {
 /// Queues a ready task; one that only has to be dropped goes before all others.
 pub(super) fn enqueue(queue: &mut Feedback<Runnable>, task: Runnable, end: End) {
     let (stream, cpu) = task.metadata().place();
-    let note = |task: &Runnable, place| task.metadata().cell.placed(place);
+    let note = |task: &Runnable, place| task.metadata().task.placed(place);
     // Whoever dooms it from now on waits for the queue's lock, and finds it there.
-    if task.metadata().cell.is_doomed() {
+    if task.metadata().task.is_doomed() {
         queue.push_urgent(stream, task);
     } else if end == End::Front {
         queue.push_front_noted(stream, cpu, task, note);

@@ -90,7 +90,7 @@ impl<T> JoinHandle<T> {
     #[inline]
     fn task(&self) -> &Arc<Task> {
         match &self.place {
-            Some(Place::Block(block)) => &block.metadata().cell,
+            Some(Place::Block(block)) => &block.metadata().task,
             Some(Place::Apart(task, _)) => task,
             None => unreachable!("only a drop takes it"),
         }
@@ -165,7 +165,7 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         match self.place.take() {
             Some(Place::Block(block)) => {
-                block.metadata().cell.detach(needs_drop::<T>());
+                block.metadata().task.detach(needs_drop::<T>());
                 block.detach();
             }
             Some(Place::Apart(task, _)) => task.detach(needs_drop::<T>()),

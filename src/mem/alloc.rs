@@ -131,15 +131,10 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     unsafe fn alloc_in_table(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller, and as in `block_for`.
         unsafe {
-            if !is_small(layout.size()) {
-                return self.alloc_large(layout);
-            }
-            match local::take_kept(layout.size() as u64) {
-                Some(owner) => {
-                    let block = self.inner.alloc(table_layout(layout));
-                    tag_in_table(block, layout.size(), owner)
-                }
-                None => self.alloc_beyond_credit(layout),
+            if is_small(layout.size()) {
+                self.alloc_tagged_apart(layout)
+            } else {
+                self.alloc_large(layout)
             }
         }
     }
@@ -151,6 +146,17 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     /// As for [`GroupAlloc::alloc_in_table`].
     #[inline(never)]
     unsafe fn alloc_large(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller.
+        unsafe { self.alloc_tagged_apart(layout) }
+    }
+
+    /// What both do, each for its sizes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::alloc_in_table`].
+    #[inline(always)]
+    unsafe fn alloc_tagged_apart(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller, and as in `block_for`.
         unsafe {
             match local::take_kept(layout.size() as u64) {

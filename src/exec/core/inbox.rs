@@ -83,7 +83,7 @@ impl Inbox {
             return 0;
         }
         let tasks = self.tasks.lock();
-        let of_group = |task: &&Runnable| task.metadata().cell.group().uid == uid;
+        let of_group = |task: &&Runnable| task.metadata().task.group().uid == uid;
         tasks.list.iter().filter(of_group).count()
     }
 
@@ -100,7 +100,7 @@ impl Inbox {
         if tasks.list.len().is_multiple_of(BURST) {
             tasks.stamp = self.clock.now();
         }
-        task.metadata().cell.queued(tasks.stamp);
+        task.metadata().task.queued(tasks.stamp);
         tasks.list.push(task);
         let first = tasks.list.len() == 1;
         if first {

@@ -25,25 +25,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(in crate::exec) struct Meta {
     /// The stream that it belongs to, as a number that compares in one step.
     pub(in crate::exec) stream: u64,
-    pub(in crate::exec) cell: Arc<Task>,
+    pub(in crate::exec) task: Arc<Task>,
 }
 
 impl Meta {
     /// Where it belongs in its group's queue.
     pub(in crate::exec) fn place(&self) -> (Stream, Nanos) {
-        let account = &self.cell.account;
+        let account = &self.task.account;
         match account.stream() {
             (stream @ Stream::Query(_), _) => (stream, account.age()),
-            (Stream::Loose, _) => (Stream::Loose, Nanos(self.cell.cpu.load(Relaxed))),
+            (Stream::Loose, _) => (Stream::Loose, Nanos(self.task.cpu.load(Relaxed))),
         }
     }
-}
 
-impl Meta {
     /// Whether its query belongs to the group with this number. A task without a query is always its group's.
     #[inline]
     pub(in crate::exec) fn is_served_by(&self, uid: u64) -> bool {
-        !self.cell.flags.is_in_query() || self.cell.account.is_served_by(uid)
+        !self.task.flags.is_in_query() || self.task.account.is_served_by(uid)
     }
 }
 
@@ -167,7 +165,7 @@ impl Task {
     }
 
     fn is(&self, task: &Runnable) -> bool {
-        std::ptr::eq(Arc::as_ptr(&task.metadata().cell), self)
+        std::ptr::eq(Arc::as_ptr(&task.metadata().task), self)
     }
 
     /// It waits in its group's queue, whose lock the caller holds.

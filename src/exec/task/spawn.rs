@@ -100,7 +100,7 @@ where
     }
     let meta = Meta {
         stream: account.stream().1,
-        cell: task.clone(),
+        task: task.clone(),
     };
     let harness = Harness::new(future, Scope { task, lease }, span);
     let (runnable, block) = Builder::new()
@@ -118,7 +118,7 @@ where
 /// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
 fn schedule(runnable: Runnable, info: ScheduleInfo) {
     let _ours = mem::enter_process();
-    runnable.metadata().cell.woken();
+    runnable.metadata().task.woken();
     context::worker(|worker| {
         let meta = runnable.metadata();
         match worker {
@@ -133,7 +133,7 @@ fn schedule(runnable: Runnable, info: ScheduleInfo) {
 
 fn push_to_group(runnable: Runnable) {
     // Once pushed, the task may be run and gone before this returns: hold the group ourselves.
-    let group = runnable.metadata().cell.group().clone();
+    let group = runnable.metadata().task.group().clone();
     group.push(runnable);
 }
 
@@ -142,7 +142,7 @@ fn deliver(runnable: Runnable) {
     let mut task = Some(runnable);
     context::home(|seat| {
         let fits = |task: &mut Runnable| {
-            let group = task.metadata().cell.group();
+            let group = task.metadata().task.group();
             seat.inbox.is_open()
                 && seat.poll_start.load(Relaxed) == 0
                 // The thread may be home to a worker of another governor.
@@ -158,7 +158,7 @@ fn deliver(runnable: Runnable) {
         }
     });
     let Some(task) = task else { return };
-    let group = task.metadata().cell.group().clone();
+    let group = task.metadata().task.group().clone();
     group.push_quietly(task);
     // Only now: a worker says that it sleeps, then looks whether anything was pushed.
     if !group.core.expects_worker_here() {

@@ -61,7 +61,7 @@ impl Worker {
 
     #[cold]
     pub(super) fn return_stray(&self, task: Runnable) {
-        let group = task.metadata().cell.group().clone();
+        let group = task.metadata().task.group().clone();
         group.push(task);
     }
 
@@ -169,7 +169,7 @@ impl Worker {
                 seat.lifo_is_stuck(now).then(|| seat.take_lifo()).flatten()
             });
             if let Some(task) = task {
-                if task.metadata().cell.group().uid != group.uid {
+                if task.metadata().task.group().uid != group.uid {
                     self.return_stray(task);
                     return !self.ring.is_empty();
                 }
@@ -240,7 +240,7 @@ impl Worker {
         let Some(group) = group.as_deref().filter(|_| self.turn.get().is_none()) else {
             return;
         };
-        let of_group = |task: &&Runnable| task.metadata().cell.group().uid == group.uid;
+        let of_group = |task: &&Runnable| task.metadata().task.group().uid == group.uid;
         if let Some(task) = mail.iter().find(of_group) {
             self.adopt(group, task);
         }

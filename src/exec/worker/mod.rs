@@ -121,7 +121,7 @@ pub struct Worker {
 enum Next {
     /// A slice to run, and the group that was served before.
     Slice(Slice, Option<Arc<Group>>),
-    /// The group that ran dry is behind: let deferred wake-ups come through first.
+    /// The group that ran dry is behind, or all is dry and tokio keeps wake-ups back: let these come through first.
     Look,
     Nothing,
 }

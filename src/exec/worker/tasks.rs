@@ -130,7 +130,7 @@ impl Worker {
     #[inline]
     pub(in crate::exec) fn push(&self, task: Runnable, yielded: bool) {
         let seat = &**self.seat;
-        task.metadata().cell.queued(self.now.get());
+        task.metadata().task.queued(self.now.get());
         if yielded {
             self.ring.push(task);
         } else if let Some(older) = seat.swap_lifo(task) {
