@@ -31,7 +31,7 @@ impl Worker {
         loop {
             match self.ring.pop() {
                 Some(task)
-                    if task.metadata().stream == self.stream.get() && self.is_ours(&task) =>
+                    if task.metadata().stream() == self.stream.get() && self.is_ours(&task) =>
                 {
                     self.fresh.set(self.fresh.get().saturating_sub(1));
                     return Some(task);
@@ -200,7 +200,7 @@ impl Worker {
     }
 
     fn serve_stream(&self, task: &Runnable) {
-        let stream = task.metadata().stream;
+        let stream = task.metadata().stream();
         self.stream.set(stream);
         self.seat.inbox.open_for(stream);
     }
@@ -219,7 +219,7 @@ impl Worker {
         let held = self.ring.len();
         // Those of the served stream stay; no lock is taken for them.
         let others = mail.drain(..).filter_map(|task| {
-            if task.metadata().stream == self.stream.get() {
+            if task.metadata().stream() == self.stream.get() {
                 self.ring.push(task);
                 return None;
             }
