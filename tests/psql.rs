@@ -7,6 +7,8 @@
 mod clients;
 #[path = "psql/hostile.rs"]
 mod hostile;
+#[path = "psql/leaving.rs"]
+mod leaving;
 #[path = "psql/real.rs"]
 mod real;
 #[path = "psql/roles.rs"]

@@ -12,7 +12,8 @@ use super::cancel::Sessions;
 use super::config::{Address, Config, ServerError};
 use super::psql::View;
 use super::session::Session;
-use super::wire::{Broken, Socket, Wire};
+use super::socket::{self, Socket};
+use super::wire::{Broken, Wire};
 use crate::event;
 use crate::governor::Governor;
 use parking_lot::Mutex;
@@ -279,7 +280,7 @@ impl Accept {
         match self {
             Accept::Tcp(listener) => {
                 let (socket, address) = listener.accept().await?;
-                let _ = socket.set_nodelay(true);
+                socket::prepare(&socket);
                 Ok((Box::new(socket), Some(address.ip().to_canonical())))
             }
             #[cfg(unix)]

@@ -36,6 +36,7 @@ mod request;
 mod scalar;
 mod session;
 mod settings;
+mod socket;
 mod wire;
 
 pub use config::{Config, Role, ServerError, User};
