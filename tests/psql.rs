@@ -5,6 +5,8 @@
 
 #[path = "psql/clients.rs"]
 mod clients;
+#[path = "psql/guesses.rs"]
+mod guesses;
 #[path = "psql/hostile.rs"]
 mod hostile;
 #[path = "psql/leaving.rs"]

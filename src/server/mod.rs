@@ -27,6 +27,7 @@ mod cancel;
 mod config;
 mod fault;
 mod frame;
+mod guesses;
 mod lex;
 mod listen;
 mod local;
