@@ -20,7 +20,11 @@ impl Worker {
         mem::look_at_returns();
         self.mailed.set(0);
         let came = self.open_mail() && !self.serving.get();
-        let lone = came && self.line_up(now) && self.holds_one();
+        // With no group queued nothing else is ready, or whoever made it so is about to say it.
+        let lone = came && self.holds_one() && self.core.queued_groups() == 0;
+        if came && !lone {
+            self.line_up(now);
+        }
         self.judge_look();
         self.settle(now);
         let mut discard = self.discard.borrow_mut();
@@ -30,6 +34,7 @@ impl Worker {
         } else {
             None
         };
+        self.lone.set(lone.is_some());
         if lone.is_none() {
             self.queue_held(&mut sched, now);
             self.stop(&mut sched, now);
@@ -80,7 +85,7 @@ impl Worker {
         let busy = seat.busy.load(Relaxed).saturating_add(given.0);
         seat.busy.store(busy, Relaxed);
         if !self.keep(group, now) {
-            self.give_back(group, now);
+            self.left.set(self.give_back(group, now));
         }
     }
 
@@ -113,9 +118,8 @@ impl Worker {
         true
     }
 
-    /// A single task has come by mail, and nothing else was ready in its group: if nobody is queued either, it is served
-    /// without a place in the queue, which would be for nobody to see. Whoever makes more of the group ready finds it
-    /// inactive, and brings it into the queue.
+    /// A single task has come by mail, and nobody is queued: it is served without a place in the queue, which would be for
+    /// nobody to see. Whoever makes more of its group ready finds that inactive, and brings it into the queue.
     fn start_lone(&self, sched: &mut Sched, now: Nanos) -> Option<Next> {
         if self.dry.get() || self.role.get().is_some() {
             return None;
@@ -135,14 +139,16 @@ impl Worker {
         self.expect_late(sched, now);
     }
 
-    /// Held tasks outlast the slice when the host has its turn; another worker may have found nothing that it could
-    /// take and have dequeued the group meanwhile.
+    /// What is held outlasts the slice when the host has its turn, and what was given back when it ended is ready: another
+    /// worker may have found nothing that it could take and have dequeued the group meanwhile. Whoever else makes tasks
+    /// ready sees to it himself.
     pub(super) fn queue_held(&self, sched: &mut Sched, now: Nanos) {
         let group = self.group.borrow();
         let Some(group) = group.as_deref() else {
             return;
         };
-        let ready = self.holds_tasks() || (self.serving.get() && group.ready() > 0);
+        let left = self.left.take() && self.serving.get();
+        let ready = self.holds_tasks() || (left && group.ready() > 0);
         if ready && !sched.fair.is_queued(group.slot) {
             group.set_active();
             sched.fair.wake(group.slot, now, false);
@@ -211,14 +217,13 @@ impl Worker {
 
     /// Mail was taken up as the next turn. If tasks of other streams wait in the group, older queries perhaps,
     /// it takes its place among them instead: what comes by mail again and again must not pass them by.
-    /// Whether nothing else was ready in the group.
-    fn line_up(&self, now: Nanos) -> bool {
+    fn line_up(&self, now: Nanos) {
         let group = self.group.borrow();
         let (Some(group), Some(turn)) = (group.as_deref(), self.turn.get()) else {
-            return false;
+            return;
         };
         if group.ready() == 0 {
-            return true;
+            return;
         }
         let mut queue = group.queue.lock();
         group.absorb(&mut queue, &mut self.batch.borrow_mut());
@@ -229,7 +234,6 @@ impl Worker {
             // Another worker may have emptied the queue meanwhile and have taken the group for idle.
             group.expose_quietly();
         }
-        false
     }
 
     /// The host has had its turn: whether that brought back what had run dry.
