@@ -31,7 +31,7 @@ impl Worker {
         loop {
             match self.ring.pop() {
                 Some(task)
-                    if task.metadata().stream == self.stream.get() && self.is_ours(&task) =>
+                    if task.metadata().stream() == self.stream.get() && self.is_ours(&task) =>
                 {
                     self.fresh.set(self.fresh.get().saturating_sub(1));
                     return Some(task);
@@ -205,7 +205,7 @@ impl Worker {
     }
 
     fn serve_stream(&self, task: &Runnable) {
-        let stream = task.metadata().stream;
+        let stream = task.metadata().stream();
         self.stream.set(stream);
         self.seat.inbox.open_for(stream);
     }
@@ -221,7 +221,7 @@ impl Worker {
         self.seat.inbox.empty_into(&mut mail);
         self.mailed.set(mail.len());
         self.choose_from(&mail);
-        let own = |task: &Runnable| task.metadata().stream == self.stream.get();
+        let own = |task: &Runnable| task.metadata().stream() == self.stream.get();
         // Where little is going on it is one at a time.
         if mail.len() == 1
             && let Some(task) = mail.pop_if(|task| own(task))
