@@ -87,6 +87,10 @@ pub struct Worker {
     /// The turn must end: its level is used up.
     outgrown: Cell<bool>,
     solo: Cell<bool>,
+    /// The group was not in the level-1 queue when its slice began.
+    lone: Cell<bool>,
+    /// Tasks went back to the group's queue when the last slice ended.
+    left: Cell<bool>,
     /// A slice ended by time, with tasks left.
     outlasted: Cell<bool>,
     /// The group ran dry in this slice.
@@ -154,6 +158,8 @@ impl Worker {
             level_end: Cell::new(u64::MAX),
             outgrown: Cell::new(false),
             solo: Cell::new(false),
+            lone: Cell::new(false),
+            left: Cell::new(false),
             outlasted: Cell::new(false),
             dry: Cell::new(false),
             looked: Cell::new(false),

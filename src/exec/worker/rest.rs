@@ -48,7 +48,7 @@ impl Worker {
         }
         let seat = &**self.seat;
         seat.serving.store(0, Relaxed);
-        seat.asleep.store(true, SeqCst);
+        seat.asleep.store(true, Relaxed);
         self.core.sleepers.enter(self.index);
         let work = self.core.queued_groups() > 0 || !seat.inbox.is_empty();
         let work = work || self.core.forward_mail(self.now.get());
@@ -61,9 +61,9 @@ impl Worker {
         true
     }
 
-    /// The worker is awake again, claimed or by chance.
+    /// The worker is awake again, claimed for something or by chance.
     pub fn awake(&self) {
-        self.seat.asleep.store(false, SeqCst);
+        self.seat.asleep.store(false, Relaxed);
         self.searching.set(self.core.sleepers.leave(self.index));
         self.core.watchdog().rouse();
         self.stolen.awake();
