@@ -167,7 +167,7 @@ impl Pool {
             // Ended by its destructor.
             return drop(work);
         }
-        let (slot, owner) = (account.group().io, account.stream().1);
+        let (slot, owner) = (account.group().io, account.stream_number());
         let pushed = if goes_on {
             Ok(state.policy.push_on(slot, now, owner, work))
         } else {
@@ -205,7 +205,7 @@ impl Pool {
     pub(in crate::exec) fn end_all_of(self: &Arc<Self>, account: &Account) {
         let _ours = mem::enter_process();
         let mut state = self.lock();
-        let owner = account.stream().1;
+        let owner = account.stream_number();
         let groups = [Some(&account.home), account.moved.get()];
         for group in groups.into_iter().flatten() {
             let taken = state.policy.take_of(group.io, owner);
