@@ -27,7 +27,8 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::time::{Instant, sleep_until};
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// Somebody who may come in, as the server keeps them.
 pub(super) struct Member {
@@ -344,18 +345,24 @@ async fn authenticate<'a>(
 async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result<(), Broken> {
     let mut place = None;
     loop {
-        let Err(until) = shared.guesses.lock().look(who, Instant::now()) else {
+        let now = shared.begun.elapsed();
+        let Err(left) = shared.guesses.lock().look(who, now) else {
             return Ok(());
         };
         if place.is_none() {
-            place = Some(Waiting::new(shared).ok_or_else(|| {
-                crate::event::admin_port(&format_args!("{user:?} guesses at many connections"));
+            place = Some(Waiting::new(shared, left).ok_or_else(|| {
+                let delay = shared.config.auth_delay.as_secs_f64();
+                crate::event::admin_port(&format_args!(
+                    "{user:?} was sent away: a password is looked at {delay} s after a wrong one, and no more \
+                     connections wait for that"
+                ));
                 let fault = Fault::fatal("53300", "too many passwords wait to be looked at");
-                Broken::Fault(fault.hint("after a wrong one the next is looked at a while later"))
+                let hint = format!("after a wrong one the next is looked at {delay} s later");
+                Broken::Fault(fault.hint(hint))
             })?);
         }
         tokio::select! {
-            () = sleep_until(until) => {}
+            () = sleep(left) => {}
             // Who has gone does not wait.
             () = wire.hung_up() => return Err(Broken::Gone),
         }
@@ -366,8 +373,8 @@ async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result
 struct Waiting<'a>(&'a Shared);
 
 impl Waiting<'_> {
-    fn new(shared: &Shared) -> Option<Waiting<'_>> {
-        let is_free = shared.guesses.lock().wait();
+    fn new(shared: &Shared, left: Duration) -> Option<Waiting<'_>> {
+        let is_free = shared.guesses.lock().wait(left);
         is_free.then(|| Waiting(shared))
     }
 }

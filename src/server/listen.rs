@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 /// What all sessions of a server share.
 pub(super) struct Shared {
@@ -33,6 +34,7 @@ pub(super) struct Shared {
     pub(super) members: Arc<Members>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) guesses: Mutex<Guesses>,
+    pub(super) begun: Instant,
     /// The system views, as the catalog shows them.
     pub(super) views: Vec<View>,
     doors: Mutex<Doors>,
@@ -191,13 +193,14 @@ pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle,
     let mut config = config;
     // The others are for those who have not guessed.
     let waiting = (config.max_connections / 4).max(1);
-    let guesses = Guesses::new(config.auth_delay, waiting);
+    let guesses = Guesses::new(config.auth_delay, config.startup_timeout, waiting);
     let shared = Arc::new(Shared {
         members: Arc::new(Members::new(std::mem::take(&mut config.users))),
         governor: governor.clone(),
         config,
         sessions: Arc::default(),
         guesses: Mutex::new(guesses),
+        begun: Instant::now(),
         views: views.collect(),
         doors: Mutex::default(),
         ending,
