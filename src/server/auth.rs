@@ -10,6 +10,7 @@ use super::frame::{self, First, Message};
 use super::listen::{Door, Shared};
 use super::settings::{RESOURCE_GROUP, Settings, canonical};
 use super::wire::{Broken, Wire};
+use crate::unit::Nanos;
 use async_trait::async_trait;
 use pgwire::api::DefaultClient;
 use pgwire::api::auth::mechanism::{AuthMechanismFactory, AuthState};
@@ -27,7 +28,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 /// Somebody who may come in, as the server keeps them.
 pub(super) struct Member {
@@ -344,7 +345,8 @@ async fn authenticate<'a>(
 async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result<(), Broken> {
     let mut place = None;
     loop {
-        let Err(until) = shared.guesses.lock().look(who, Instant::now()) else {
+        let now = Nanos::from(shared.began.elapsed());
+        let Err(until) = shared.guesses.lock().look(who, now) else {
             return Ok(());
         };
         if place.is_none() {
@@ -355,7 +357,7 @@ async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result
             })?);
         }
         tokio::select! {
-            () = sleep_until(until) => {}
+            () = sleep(until.since(now).into()) => {}
             // Who has gone does not wait.
             () = wire.hung_up() => return Err(Broken::Gone),
         }

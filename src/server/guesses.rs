@@ -5,11 +5,11 @@
 //! won by guessing at many connections, since all of them wait for the same moment, or by hanging up, since it is before
 //! the look that they wait. Whoever makes it forget by guessing at very many names gets one guess for each [`MOST`] of them.
 
+use crate::unit::Nanos;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// Who guesses are remembered of; beyond it, those of the longest ago are forgotten.
 const MOST: usize = 4096;
@@ -17,9 +17,9 @@ const MOST: usize = 4096;
 /// Who guessed wrong, and when the next password is looked at.
 #[derive(Debug)]
 pub(super) struct Guesses {
-    delay: Duration,
+    delay: Nanos,
     hashes: RandomState,
-    next: HashMap<u64, Instant>,
+    next: HashMap<u64, Nanos>,
     /// Connections that wait, and how many may.
     waiting: usize,
     most_waiting: usize,
@@ -29,7 +29,7 @@ impl Guesses {
     /// `most_waiting`: connections that may wait for their look.
     pub(super) fn new(delay: Duration, most_waiting: usize) -> Guesses {
         Guesses {
-            delay,
+            delay: delay.into(),
             hashes: RandomState::new(),
             next: HashMap::new(),
             waiting: 0,
@@ -48,7 +48,7 @@ impl Guesses {
     }
 
     /// Whether a password may be looked at now; if not, when. One that may counts as wrong until it is [right](Self::right).
-    pub(super) fn look(&mut self, who: u64, now: Instant) -> Result<(), Instant> {
+    pub(super) fn look(&mut self, who: u64, now: Nanos) -> Result<(), Nanos> {
         match self.next.get(&who) {
             Some(&next) if next > now => Err(next),
             _ => {
@@ -58,10 +58,11 @@ impl Guesses {
         }
     }
 
-    fn wrong(&mut self, who: u64, now: Instant) {
-        let Some(next) = now.checked_add(self.delay).filter(|next| *next > now) else {
+    fn wrong(&mut self, who: u64, now: Nanos) {
+        let next = now.plus(self.delay);
+        if next <= now {
             return;
-        };
+        }
         if self.next.len() >= MOST && !self.next.contains_key(&who) {
             self.next.retain(|_, next| *next > now);
             let oldest = self.next.iter().min_by_key(|(_, next)| **next);
@@ -102,16 +103,17 @@ mod tests {
 
     #[test]
     fn of_a_thousand_guesses_in_ten_seconds_eleven_are_looked_at() {
-        let (mut guesses, now) = (Guesses::new(DELAY, 1), Instant::now());
+        let mut guesses = Guesses::new(DELAY, 1);
         let who = guesses.of(at("10.0.0.1"), "ops");
-        let looks = (0..=1_000).filter(|tick| guesses.look(who, now + DELAY * *tick / 100).is_ok());
+        let at = |tick: u64| Nanos::from_millis(10 * tick);
+        let looks = (0..=1_000).filter(|tick| guesses.look(who, at(*tick)).is_ok());
         assert_eq!(looks.count(), 11);
-        assert_eq!(guesses.look(who, now + DELAY * 10), Err(now + DELAY * 11));
+        assert_eq!(guesses.look(who, at(1_000)), Err(at(1_100)));
     }
 
     #[test]
     fn a_right_password_is_not_waited_for_however_often_it_comes() {
-        let (mut guesses, now) = (Guesses::new(DELAY, 1), Instant::now());
+        let (mut guesses, now) = (Guesses::new(DELAY, 1), Nanos::ZERO);
         let who = guesses.of(None, "ops");
         for _ in 0..100 {
             assert_eq!(guesses.look(who, now), Ok(()));
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn other_names_and_other_nets_do_not_wait_and_other_addresses_of_a_host_do() {
-        let (mut guesses, now) = (Guesses::new(DELAY, 1), Instant::now());
+        let (mut guesses, now) = (Guesses::new(DELAY, 1), Nanos::ZERO);
         for (address, user, waits) in [
             (at("10.0.0.1"), "ops", false),
             (at("10.0.0.1"), "ops", true),
@@ -140,11 +142,11 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded_and_the_oldest_is_forgotten_first() {
-        let (mut guesses, begin) = (Guesses::new(DELAY, 1), Instant::now());
+        let mut guesses = Guesses::new(DELAY, 1);
         let name = |number: usize| format!("user {number}");
-        let last = begin + DELAY / 2;
+        let last = Nanos::from_millis(500);
         for number in 0..=MOST {
-            let now = begin + DELAY / 2 * number as u32 / MOST as u32;
+            let now = Nanos::from_micros(100 * number as u64);
             let who = guesses.of(None, &name(number));
             assert!(guesses.look(who, now).is_ok());
         }
@@ -159,12 +161,12 @@ mod tests {
 
     #[test]
     fn no_delay_is_none_and_one_of_for_ever_holds() {
-        let now = Instant::now();
+        let now = Nanos::ZERO;
         let mut none = Guesses::new(Duration::ZERO, 1);
         assert!((0..10).all(|_| none.look(1, now).is_ok()) && none.next.is_empty());
         let mut most = Guesses::new(Duration::from_secs(1 << 30), 1);
         assert!(most.look(1, now).is_ok());
-        assert!(most.look(1, now + Duration::from_secs(1 << 29)).is_err());
+        assert!(most.look(1, Nanos::from_secs(1 << 29)).is_err());
     }
 
     #[test]

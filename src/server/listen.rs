@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 /// What all sessions of a server share.
 pub(super) struct Shared {
@@ -33,6 +34,8 @@ pub(super) struct Shared {
     pub(super) members: Arc<Members>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) guesses: Mutex<Guesses>,
+    /// When the server began: the times of guesses are since then.
+    pub(super) began: Instant,
     /// The system views, as the catalog shows them.
     pub(super) views: Vec<View>,
     doors: Mutex<Doors>,
@@ -198,6 +201,7 @@ pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle,
         config,
         sessions: Arc::default(),
         guesses: Mutex::new(guesses),
+        began: Instant::now(),
         views: views.collect(),
         doors: Mutex::default(),
         ending,
