@@ -220,3 +220,36 @@ fn what_a_long_poll_holds_is_taken_after_a_slice_of_mail_alone() {
     // The one spawned last is the other worker's own.
     assert!(here >= 9, "{here} of 10 ran while the long poll went on");
 }
+
+/// A task that came by mail on an idle machine is served without its group being queued. What it spawns is seen all the
+/// same by a worker that looks for work while that poll goes on.
+#[test]
+fn what_a_task_spawns_that_was_served_alone_is_taken_by_a_worker_that_looks() {
+    let (clock, hand) = Clock::manual();
+    hand.advance(Nanos::from_millis(1));
+    let (core, mut workers) = executor(2, clock);
+    let account = Account::for_group(Group::new(&core, "g", Weight::new(1)));
+    let (other, worker) = (workers.remove(1), workers.remove(0));
+    let (send, mut comes) = tokio::sync::mpsc::channel(1);
+    let done = Arc::new(AtomicU64::new(0));
+    let seen = done.clone();
+    let (report, taken) = channel();
+    drop(task::spawn(&account, None, async move {
+        comes.recv().await.unwrap();
+        for _ in 0..8 {
+            let done = seen.clone();
+            drop(quotient::spawn(async move {
+                done.fetch_add(1, SeqCst);
+            }));
+        }
+        // It runs until it sleeps, while this poll goes on.
+        drop(Other::new(other));
+        report.send(seen.load(SeqCst)).unwrap();
+    }));
+    while worker.run() != Exit::Idle {}
+    // On the worker's thread while it does not run: by mail.
+    send.try_send(()).unwrap();
+    while worker.run() != Exit::Idle {}
+    assert_eq!(taken.recv(), Ok(7), "all but the one that is warm here");
+    assert_eq!(done.load(SeqCst), 8);
+}
