@@ -26,7 +26,8 @@ pub(super) type Boxed = Box<dyn Error + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer<A = std::net::SocketAddr>(pub A);
 
-/// Serves one connection until its end. `closing` asks it to end when it is next idle; `cut` ends it after that.
+/// Serves one connection until its end. `closing` asks it to end when it is next idle; `cut`, if it ever comes, ends it
+/// after that.
 pub(super) async fn serve<I, S, A, B>(
     io: I,
     peer: A,

@@ -5,6 +5,8 @@
 //! 2. Each connection's task holds a receiver of `alive` until its future is gone, however it ends.
 //! 3. After the deadline of a shutdown nothing is waited for: what a client does not read, or a handler does not end,
 //!    keeps the program no longer.
+//! 4. Only that deadline cuts anything. When the loop is gone for another reason, connections that are idle end, and
+//!    those that are not when they are.
 
 use super::connection::{self, Boxed};
 use super::listener::BackOff;
@@ -43,7 +45,8 @@ pub(super) const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// # Cancel safety
 ///
-/// Dropped, it accepts nothing more; connections go on, and are asked to end when they are next idle.
+/// Dropped, it accepts nothing more; connections go on, and are asked to end when they are next idle. No request is cut,
+/// also not after the time of [`Serve::shutdown_timeout`], which nobody is left to look at.
 ///
 /// # Examples
 ///
@@ -184,8 +187,8 @@ where
         let mut stop = select(signal, governor.closing().boxed());
         // Dropped when it is time to end: receivers see it.
         let (open, closing) = watch::channel(());
-        // Dropped when there was time enough.
-        let (patient, cut) = watch::channel(());
+        // Sent to when there was time enough; dropped without that, it says nothing.
+        let (patience_over, cut) = watch::channel(());
         let (last, alive) = watch::channel(());
         let mut back_off = BackOff::default();
         loop {
@@ -200,7 +203,7 @@ where
                 Ok((io, peer)) => {
                     back_off.accepted();
                     let (service, builder) = (service.clone(), builder.clone());
-                    let (closing, cut) = (dropped(&closing), dropped(&cut));
+                    let (closing, cut) = (dropped(&closing), told(&cut));
                     let alive = alive.clone();
                     connections.spawn(async move {
                         connection::serve(io, peer, service, builder, closing, cut).await;
@@ -226,9 +229,9 @@ where
         match patience {
             None => gone.await,
             Some(longest) => {
-                // An error is the end of patience: what is left sees it.
-                let _ = tokio::time::timeout(longest, gone).await;
-                drop(patient);
+                if tokio::time::timeout(longest, gone).await.is_err() {
+                    patience_over.send_replace(());
+                }
             }
         }
         Ok(())
@@ -239,6 +242,16 @@ where
 fn dropped(end: &watch::Receiver<()>) -> impl Future<Output = ()> + Send + 'static + use<> {
     let mut end = end.clone();
     async move { drop(end.changed().await) }
+}
+
+/// Waits until something is sent by the other end, for ever if it is dropped before.
+fn told(end: &watch::Receiver<()>) -> impl Future<Output = ()> + Send + 'static + use<> {
+    let mut end = end.clone();
+    async move {
+        if end.changed().await.is_err() {
+            pending().await
+        }
+    }
 }
 
 /// The future of [`Serve`].
@@ -263,6 +276,7 @@ impl<L, S> fmt::Debug for Serve<L, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Serve")
             .field("group", &self.group)
+            .field("shutdown_timeout", &self.patience)
             .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! 1. A frame's length is judged before its body is read: a client makes the server hold one frame and what is behind it.
 //! 2. Who neither sends nor takes a byte for the stall timeout in the middle of something is cut.
-//! 3. While nothing is read, because a statement runs, a client that hangs up is noticed all the same.
+//! 3. While nothing is read, because a statement runs, a client that hangs up is noticed all the same, unless it has
+//!    said more behind the statement than the system takes for us: the end comes behind that.
 //! 4. Nothing is held over an await but the socket's own buffers: a slow client makes nobody wait.
 
 use super::fault::Fault;

@@ -319,6 +319,52 @@ async fn a_handle_of_tokios_ends_as_the_task_does() {
     crate::scene::until(|| done.load(Ordering::SeqCst) == 1).await;
 }
 
+/// Drops the serve loop in the middle of a request: `shutdown_timeout` is given or not.
+async fn a_request_outlives_its_server(timeout: Option<Duration>) {
+    let (governor, _watch) = governor(EDGE);
+    let door = Door::closed();
+    let waits = {
+        let door = door.clone();
+        || async move {
+            door.pass().await;
+            "finished"
+        }
+    };
+    let app = Router::new()
+        .route("/", route(waits))
+        .layer(layer(&governor));
+    let (listener, address) = listen().await;
+    let server = serve(&governor, listener, app);
+    let server = match timeout {
+        Some(longest) => server.shutdown_timeout(longest),
+        None => server,
+    };
+    let server = tokio::spawn(server.into_future());
+    let mut idle = http1(address).await;
+    let (mut one, mut two) = (http1(address).await, http2(address).await);
+    let one = tokio::spawn(async move { one.ask(request("bi", "/")).await });
+    let two = tokio::spawn(async move { two.ask(request("bi", "/")).await });
+    crate::scene::until_running(&governor, 2).await;
+    idle.ready().await.unwrap();
+
+    server.abort();
+    assert!(server.await.unwrap_err().is_cancelled());
+    // It has been told, and so have the others.
+    crate::scene::until(|| idle.is_closed()).await;
+    door.let_pass(2);
+    for asks in [one, two] {
+        let answer = asks.await.unwrap();
+        assert_eq!((answer.status, answer.text()), (200, "finished"));
+    }
+    crate::scene::until_running(&governor, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_dropped_cuts_no_running_request() {
+    a_request_outlives_its_server(None).await;
+    a_request_outlives_its_server(Some(Duration::ZERO)).await;
+}
+
 /// Gives these connections, and then no more.
 struct Given(Vec<tokio::io::DuplexStream>);
 
@@ -362,7 +408,7 @@ async fn a_client_that_does_not_say_which_http_it_speaks_is_cut() {
     assert!(elapsed >= Duration::from_secs(30), "{elapsed:?}");
 }
 
-/// Ends without end.
+/// Never ends.
 struct Endless;
 
 impl futures::Stream for Endless {

@@ -52,20 +52,23 @@ pub(crate) fn enter(service: &Service) -> TcpStream {
     socket
 }
 
+/// Reads one whole message; its letter.
+pub(crate) fn message(socket: &mut TcpStream) -> char {
+    let mut head = [0; 5];
+    socket.read_exact(&mut head).unwrap();
+    let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+    let mut body = vec![0; length - 4];
+    socket.read_exact(&mut body).unwrap();
+    head[0] as char
+}
+
 /// Reads whole messages up to ReadyForQuery; their letters.
 fn ready(socket: &mut TcpStream) -> String {
     let mut letters = String::new();
-    loop {
-        let mut head = [0; 5];
-        socket.read_exact(&mut head).unwrap();
-        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
-        let mut body = vec![0; length - 4];
-        socket.read_exact(&mut body).unwrap();
-        letters.push(head[0] as char);
-        if head[0] == b'Z' {
-            return letters;
-        }
+    while !letters.ends_with('Z') {
+        letters.push(message(socket));
     }
+    letters
 }
 
 /// The most that the process has had in memory, in KiB.

@@ -2,12 +2,13 @@
 
 use crate::Service;
 use crate::clients::SlowStore;
-use crate::hostile::{PATIENCE, enter, frame};
+use crate::hostile::{PATIENCE, enter, frame, message};
 use crate::roles::{column, connect};
 use quotient::server::{Config, serve};
 use quotient::{Governor, Host};
+use rustix::net::sockopt::set_socket_linger;
 use std::io::Write;
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 enum Exit {
     /// It closed its socket, as the system does for one that was killed.
     Closed,
-    /// It closed its socket with an answer unread in it: the server is told by a reset.
+    /// The server is told by a reset, as by who was killed with an answer unread.
     Reset,
     /// The same as closed, after some more was said that nobody has read.
     WithMore,
@@ -28,7 +29,7 @@ impl Exit {
     fn by(self, mut socket: TcpStream) {
         match self {
             Exit::Closed => {}
-            Exit::Reset => socket.shutdown(Shutdown::Write).unwrap(),
+            Exit::Reset => set_socket_linger(&socket, Some(Duration::ZERO)).unwrap(),
             Exit::WithMore => socket
                 .write_all(&frame(b'Q', b"SELECT 'and another thing'\0").repeat(1_000))
                 .unwrap(),
@@ -44,25 +45,22 @@ async fn until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
+/// A client in a statement that does not end.
+fn inside(service: &Service, statement: &str) -> TcpStream {
+    let mut socket = enter(service);
+    // An answer of this length is sent before the script goes on: whoever has it knows that the next statement is run.
+    let long = "x".repeat(40 << 10);
+    let script = format!("SELECT '{long}'; {statement}\0");
+    socket.write_all(&frame(b'Q', script.as_bytes())).unwrap();
+    assert_eq!([(); 2].map(|()| message(&mut socket)), ['T', 'D']);
+    socket
+}
+
 /// All places are taken by clients in a statement that does not end; all of them die. Another one gets in.
-async fn the_places_come_back(service: &Service, statement: &str, begun: impl Fn() -> bool) {
-    for exit in EXITS {
-        let mut clients = vec![enter(service), enter(service)];
-        let extra = match exit {
-            Exit::Reset => "SELECT 'unread'; ",
-            Exit::Closed | Exit::WithMore => "",
-        };
-        for client in &mut clients {
-            let script = format!("{extra}{statement}\0");
-            client.write_all(&frame(b'Q', script.as_bytes())).unwrap();
-        }
-        until("begun", &begun).await;
-        clients.into_iter().for_each(|client| exit.by(client));
-        until(&format!("{exit:?} in {statement}"), || {
-            service.server.connections() == 0
-        })
-        .await;
-    }
+async fn the_places_come_back(service: &Service, clients: Vec<TcpStream>, exit: Exit) {
+    assert_eq!(service.server.connections(), clients.len());
+    clients.into_iter().for_each(|client| exit.by(client));
+    until(&format!("{exit:?}"), || service.server.connections() == 0).await;
     let client = connect(service, "ops", "").await.unwrap();
     assert_eq!(column(&client, "SELECT 1").await, ["1"]);
 }
@@ -70,13 +68,18 @@ async fn the_places_come_back(service: &Service, statement: &str, begun: impl Fn
 #[tokio::test]
 async fn whoever_dies_in_a_statement_without_end_leaves_its_place() {
     let service = Service::with(Config::default().max_connections(2));
-    the_places_come_back(&service, "SELECT pg_sleep(3600)", || true).await;
+    for exit in EXITS {
+        let clients = [(); 2].map(|()| inside(&service, "SELECT pg_sleep(3600)"));
+        the_places_come_back(&service, clients.into(), exit).await;
+        until("nobody", || service.server.connections() == 0).await;
+    }
 }
 
-/// On the server's thread, and in a group.
+/// On the server's thread, and in a group: one client waits for the store, the other for its turn at it.
 #[tokio::test]
 async fn so_does_who_waits_for_a_store_that_does_not_answer() {
-    for config in [Config::default(), Config::default().group("default_wg")] {
+    let configs = [Config::default(), Config::default().group("default_wg")];
+    for (config, exit) in configs.iter().flat_map(|it| EXITS.map(|exit| (it, exit))) {
         let store = SlowStore::default();
         let governor = Governor::builder()
             .host(Host::Owned)
@@ -84,12 +87,15 @@ async fn so_does_who_waits_for_a_store_that_does_not_answer() {
             .catalog_store(store.clone())
             .build()
             .unwrap();
-        let server = serve(&governor, config.max_connections(2)).unwrap();
+        let server = serve(&governor, config.clone().max_connections(2)).unwrap();
         let service = Service { governor, server };
         let saved = store.saving.load(SeqCst);
         store.slow.store(true, SeqCst);
         let create = "CREATE RESOURCE GROUP a WITH ('cpu_weight'='1')";
-        the_places_come_back(&service, create, || store.saving.load(SeqCst) > saved).await;
+        let clients = [(); 2].map(|()| inside(&service, create));
+        until("begun", || store.saving.load(SeqCst) > saved).await;
+        the_places_come_back(&service, clients.into(), exit).await;
+        assert_eq!(store.saving.load(SeqCst), saved + 1, "who left had a turn");
         // What was begun is made.
         store.slow.store(false, SeqCst);
         until("made", || service.governor.has_group("a")).await;
