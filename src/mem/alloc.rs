@@ -1,7 +1,7 @@
 //! [`GroupAlloc`]: a global allocator that knows whose every block is. The crate's one unsafe room:
 //! this file and its parts.
 //!
-//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of leaves for tags. It adds to the
+//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of room for tags. It adds to the
 //! allocator inside (the *inner* one) a tag per block, the 16-bit number of its owner:
 //!
 //! ```text
@@ -24,14 +24,21 @@
 //!    other is a call: reading behind `size` is then "unreachable", writing a footer "dead". Every pointer that
 //!    comes in or goes out is therefore passed through an empty assembler statement, whose result is a pointer
 //!    that the compiler knows nothing about. Where there is no inline assembler, all tags are in the table.
+//! 5. *No tag, no block.* Where the system has no memory for a tag, the inner block goes back and the request is refused as
+//!    one that the inner allocator refuses. So every block that is handed out has a place for its tag; and the table takes
+//!    no place away, so that the place is the same at the end of the block. Only [growing](GlobalAlloc::realloc) a block
+//!    in the inner allocator cannot be taken back: it is left alone as soon as such memory was once missing, and the
+//!    first time that it is missing, should that be there, ends the process.
 
 #![allow(
     unsafe_code,
     reason = "GlobalAlloc is an unsafe trait; denied in the rest of the crate"
 )]
 
+mod grow;
 #[cfg(feature = "mimalloc")]
 mod inner;
+mod pages;
 mod put;
 mod table;
 mod tag;
@@ -40,14 +47,14 @@ mod tag;
 pub use inner::Mimalloc;
 
 use super::local;
-use put::{tag, tag_behind, tag_in_table};
+use put::{put_behind, put_in_leaf};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU16;
-use table::place_of;
+use table::{Part, place_or_make};
 use tag::{
-    footer_layout, incoming, inner_layout, inner_size, is_behind, is_small, owner_in_table,
-    owner_of, table_layout,
+    footer_layout, incoming, inner_layout, is_behind, is_small, outgoing, owner_behind,
+    owner_in_table, owner_of, table_layout,
 };
 
 /// A `#[global_allocator]` over another allocator that knows whose every block is.
@@ -115,7 +122,11 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
             match local::take_kept(layout.size() as u64) {
                 Some(owner) => {
                     let block = self.inner.alloc(footer_layout(layout));
-                    tag_behind(block, layout.size(), owner)
+                    if block.is_null() {
+                        return self.refused(block, layout, owner);
+                    }
+                    put_behind(block, layout.size(), owner);
+                    outgoing(block)
                 }
                 None => self.alloc_beyond_credit(layout),
             }
@@ -162,7 +173,11 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
             match local::take_kept(layout.size() as u64) {
                 Some(owner) => {
                     let block = self.inner.alloc(table_layout(layout));
-                    tag_in_table(block, layout.size(), owner)
+                    if put_in_leaf(block, Part::of(layout.size()), owner) {
+                        outgoing(block)
+                    } else {
+                        self.tagged_anew(block, layout, owner)
+                    }
                 }
                 None => self.alloc_beyond_credit(layout),
             }
@@ -191,10 +206,10 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     /// As for [`alloc`](GlobalAlloc::alloc).
     #[inline(always)]
     unsafe fn block_for(&self, owner: u16, layout: Layout) -> *mut u8 {
-        // SAFETY: the inner layout is valid as the caller's is, and `tag` gets the block of the inner size for it.
+        // SAFETY: the inner layout is valid as the caller's is, and `tagged` gets the block of that layout.
         unsafe {
             let block = self.inner.alloc(inner_layout(layout));
-            tag(block, layout.size(), owner)
+            self.tagged(block, layout, owner)
         }
     }
 
@@ -237,7 +252,8 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         // SAFETY: by the caller.
         unsafe {
             if is_small(layout.size()) {
-                self.dealloc_small(block, layout, owner_in_table(block, layout.size()));
+                let owner = owner_in_table(block, Part::of(layout.size()));
+                self.dealloc_small(block, layout, owner);
             } else {
                 self.dealloc_large(block, layout);
             }
@@ -251,24 +267,31 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     /// As for [`dealloc`](GlobalAlloc::dealloc).
     #[inline(never)]
     unsafe fn dealloc_large(&self, block: *mut u8, layout: Layout) {
-        let owner = owner_in_table(block, layout.size());
         // SAFETY: by the caller, and invariant 1.
-        unsafe { self.inner.dealloc(block, table_layout(layout)) };
+        let owner = unsafe {
+            let owner = owner_in_table(block, Part::of(layout.size()));
+            self.inner.dealloc(block, table_layout(layout));
+            owner
+        };
         local::give(owner, layout.size() as u64);
     }
 }
 
-/// Where the number of a block's owner is; none for a small block, or one that has no place.
+/// Where the number of a block's owner is; none for a small block.
 ///
 /// For the numbers to be right, whoever changes it has the block alone, and the block is of `size` bytes and from the
 /// global allocator, which is a [`GroupAlloc`].
 pub(super) fn tag_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16> {
-    (!is_small(size)).then(|| place_of(block, size)).flatten()
+    if is_small(size) {
+        return None;
+    }
+    // It is there already.
+    place_or_make(block, Part::of(size))
 }
 
 // SAFETY: blocks are the inner allocator's, which is one, made two bytes longer or not (invariants 1 and 2), so that
 // they are valid, aligned and disjoint for the caller's layout. Nothing here unwinds: `local` and `slot` only do
-// arithmetic on cells and atomics. Null is returned where the inner allocator returns it or a limit refuses.
+// arithmetic on cells and atomics. Null is returned where the inner allocator returns it, a limit refuses or no tag can be had.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -291,18 +314,18 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         // SAFETY: as in `alloc`; the tag is behind the caller's bytes, which stay zero.
         unsafe {
             let block = self.inner.alloc_zeroed(inner_layout(layout));
-            tag(block, size, owner)
+            self.tagged(block, layout, owner)
         }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let block = incoming(block);
-        // SAFETY: the caller says that `block` is a live block of ours with this layout: `tag` handed it out, and
-        // it came from the inner allocator with the inner layout (invariant 1).
+        // SAFETY: the caller says that `block` is a live block of ours with this layout: it was tagged, and it came from
+        // the inner allocator with the inner layout (invariant 1).
         unsafe {
             if is_behind(layout.size()) {
-                self.dealloc_small(block, layout, owner_of(block, layout.size()));
+                self.dealloc_small(block, layout, owner_behind(block, layout.size()));
             } else {
                 self.dealloc_in_table(block, layout);
             }
@@ -326,25 +349,18 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         } else {
             old_owner
         };
-        // SAFETY: `block` came from the inner allocator with the inner layout. The caller guarantees a new size above
-        // 0 that is valid for the alignment, and so is the inner one (see `inner_layout`). As many of the caller's
-        // bytes as fit are kept, since an inner size is never below the size. `tag` gets the new block.
-        unsafe {
-            let new = self
-                .inner
-                .realloc(block, inner_layout(layout), inner_size(new_size));
-            if new.is_null() {
-                if grows {
-                    local::give(owner, new_size as u64);
-                }
-                return null_mut();
+        // SAFETY: by the caller; `owner` has been charged, or has the block already.
+        let new = unsafe { self.replaced(block, layout, new_size, owner) };
+        if new.is_null() {
+            if grows {
+                local::give(owner, new_size as u64);
             }
-            let new = tag(new, new_size, owner);
-            local::give(
-                old_owner,
-                if grows { old_size } else { old_size - new_size } as u64,
-            );
-            new
+            return null_mut();
         }
+        local::give(
+            old_owner,
+            if grows { old_size } else { old_size - new_size } as u64,
+        );
+        outgoing(new)
     }
 }

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code, reason = "a part of the allocator")]
 
-use super::table::{LEAST, place_of};
+use super::table::{LEAST, Part, place_of_tagged};
 use std::alloc::Layout;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -158,21 +158,39 @@ pub(super) fn outgoing(block: *mut u8) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// `block` is a live block of `size` bytes that `GroupAlloc::tag` handed out, passed through [`incoming`].
+/// `block` is a live block of `size` bytes that `GroupAlloc` handed out, passed through [`incoming`].
 #[inline(always)]
 pub(super) unsafe fn owner_of(block: *mut u8, size: usize) -> u16 {
-    if is_behind(size) {
-        // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
-        return unsafe { block.add(size).cast::<u16>().read_unaligned() };
+    // SAFETY: by the caller.
+    unsafe {
+        if is_behind(size) {
+            owner_behind(block, size)
+        } else {
+            owner_in_table(block, Part::of(size))
+        }
     }
-    owner_in_table(block, size)
 }
 
-/// The same for a block whose tag is in the table.
+/// [`owner_of`] a block with a footer.
+///
+/// # Safety
+///
+/// As for `owner_of`.
 #[inline(always)]
-pub(super) fn owner_in_table(block: *mut u8, size: usize) -> u16 {
-    // A block that was tagged has a place, unless it lies where there is no table.
-    place_of(block, size).map_or(0, |place| place.load(Relaxed))
+pub(super) unsafe fn owner_behind(block: *mut u8, size: usize) -> u16 {
+    // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
+    unsafe { block.add(size).cast::<u16>().read_unaligned() }
+}
+
+/// [`owner_of`] a block whose tag is in the table.
+///
+/// # Safety
+///
+/// As for `owner_of`, with the part of its size.
+#[inline(always)]
+pub(super) unsafe fn owner_in_table(block: *mut u8, part: Part) -> u16 {
+    // SAFETY: by the caller.
+    unsafe { place_of_tagged(block, part) }.load(Relaxed)
 }
 
 #[cfg(test)]
