@@ -53,7 +53,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::AtomicU16;
 use table::{Part, place_or_make};
 use tag::{
-    footer_layout, incoming, inner_layout, is_behind, is_small, outgoing, owner_behind,
+    footer_layout, incoming, inner_layout, is_above, is_power, is_small, outgoing, owner_behind,
     owner_in_table, owner_of, table_layout,
 };
 
@@ -114,36 +114,45 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     ///
     /// # Safety
     ///
-    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag [is behind](is_behind).
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag [is behind](tag::is_behind).
     #[inline(never)]
     unsafe fn alloc_behind(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller, and as in `block_for`.
         unsafe {
-            match local::take_kept(layout.size() as u64) {
-                Some(owner) => {
-                    let block = self.inner.alloc(footer_layout(layout));
-                    if block.is_null() {
-                        return self.refused(block, layout, owner);
-                    }
-                    put_behind(block, layout.size(), owner);
-                    outgoing(block)
-                }
-                None => self.alloc_beyond_credit(layout),
+            if !local::take_kept(layout.size() as u64) {
+                return self.alloc_beyond_credit(layout);
             }
+            let block = self.inner.alloc(footer_layout(layout));
+            if block.is_null() {
+                return self.refused(block, layout, local::current());
+            }
+            put_behind(block, layout.size(), local::current());
+            outgoing(block)
         }
     }
 
-    /// A small block whose tag is in the table.
+    /// A small block whose size is a power of two.
     ///
     /// # Safety
     ///
-    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag is not behind it.
+    /// As for [`alloc`](GlobalAlloc::alloc), with a size that [is one](is_power), and not [above](is_above).
     #[inline(never)]
-    unsafe fn alloc_in_table(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: by the caller, and as in `block_for`.
+    unsafe fn alloc_power(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller.
+        unsafe { self.alloc_tagged_apart(layout, Part::of_power(layout.size())) }
+    }
+
+    /// A block that is too large for a footer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc), with a size [above](is_above).
+    #[inline(never)]
+    unsafe fn alloc_above(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller.
         unsafe {
             if is_small(layout.size()) {
-                self.alloc_tagged_apart(layout)
+                self.alloc_tagged_apart(layout, Part::of(layout.size()))
             } else {
                 self.alloc_large(layout)
             }
@@ -154,32 +163,30 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     ///
     /// # Safety
     ///
-    /// As for [`GroupAlloc::alloc_in_table`].
+    /// As for [`GroupAlloc::alloc_above`].
     #[inline(never)]
     unsafe fn alloc_large(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller.
-        unsafe { self.alloc_tagged_apart(layout) }
+        unsafe { self.alloc_tagged_apart(layout, Part::of(layout.size())) }
     }
 
-    /// What both do, each for its sizes.
+    /// What these do, each for its sizes.
     ///
     /// # Safety
     ///
-    /// As for [`GroupAlloc::alloc_in_table`].
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag is not behind it, and the part of its size.
     #[inline(always)]
-    unsafe fn alloc_tagged_apart(&self, layout: Layout) -> *mut u8 {
+    unsafe fn alloc_tagged_apart(&self, layout: Layout, part: Part) -> *mut u8 {
         // SAFETY: by the caller, and as in `block_for`.
         unsafe {
-            match local::take_kept(layout.size() as u64) {
-                Some(owner) => {
-                    let block = self.inner.alloc(table_layout(layout));
-                    if put_in_leaf(block, Part::of(layout.size()), owner) {
-                        outgoing(block)
-                    } else {
-                        self.tagged_anew(block, layout, owner)
-                    }
-                }
-                None => self.alloc_beyond_credit(layout),
+            if !local::take_kept(layout.size() as u64) {
+                return self.alloc_beyond_credit(layout);
+            }
+            let block = self.inner.alloc(table_layout(layout));
+            if put_in_leaf(block, part, local::current()) {
+                outgoing(block)
+            } else {
+                self.tagged_anew(block, layout, local::current())
             }
         }
     }
@@ -242,13 +249,13 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         unsafe { self.inner.dealloc(block, inner_layout(layout)) };
     }
 
-    /// Takes back a block whose tag is in the table.
+    /// Takes back a block that is too large for a footer.
     ///
     /// # Safety
     ///
     /// As for [`dealloc`](GlobalAlloc::dealloc).
     #[inline(never)]
-    unsafe fn dealloc_in_table(&self, block: *mut u8, layout: Layout) {
+    unsafe fn dealloc_above(&self, block: *mut u8, layout: Layout) {
         // SAFETY: by the caller.
         unsafe {
             if is_small(layout.size()) {
@@ -297,10 +304,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's layout is valid and of more than 0 bytes.
         unsafe {
-            if is_behind(layout.size()) {
-                self.alloc_behind(layout)
+            if is_above(layout.size()) {
+                self.alloc_above(layout)
+            } else if is_power(layout.size()) {
+                self.alloc_power(layout)
             } else {
-                self.alloc_in_table(layout)
+                self.alloc_behind(layout)
             }
         }
     }
@@ -324,10 +333,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         // SAFETY: the caller says that `block` is a live block of ours with this layout: it was tagged, and it came from
         // the inner allocator with the inner layout (invariant 1).
         unsafe {
-            if is_behind(layout.size()) {
-                self.dealloc_small(block, layout, owner_behind(block, layout.size()));
+            if is_above(layout.size()) {
+                self.dealloc_above(block, layout);
+            } else if is_power(layout.size()) {
+                let owner = owner_in_table(block, Part::of_power(layout.size()));
+                self.dealloc_small(block, layout, owner);
             } else {
-                self.dealloc_in_table(block, layout);
+                self.dealloc_small(block, layout, owner_behind(block, layout.size()));
             }
         }
     }

@@ -98,14 +98,23 @@ fn place(owner: u16) -> usize {
     usize::from(owner) % ENTRIES
 }
 
-/// Takes `bytes` for the current owner from its credit: whose they are now, or none if there is too little.
+/// Takes `bytes` for the [current](current) owner from its credit, if there is as much.
 #[inline(always)]
-pub(super) fn take_kept(bytes: u64) -> Option<u16> {
-    LOCAL.with(|local| {
-        let left = local.credit.get().checked_sub(bytes)?;
-        local.credit.set(left);
-        Some(local.owner.get())
+#[must_use = "they may not have been taken"]
+pub(super) fn take_kept(bytes: u64) -> bool {
+    LOCAL.with(|local| match local.credit.get().checked_sub(bytes) {
+        Some(left) => {
+            local.credit.set(left);
+            true
+        }
+        None => false,
     })
+}
+
+/// Whom this thread works for.
+#[inline(always)]
+pub(super) fn current() -> u16 {
+    LOCAL.with(|local| local.owner.get())
 }
 
 /// Takes `bytes` for the current owner, of which there are more than its credit: whose they are now, or none if they
@@ -119,9 +128,10 @@ pub(super) fn take_more(bytes: u64) -> Option<u16> {
 /// Takes `bytes` for the current owner: whose they are now, or none if they are refused.
 #[inline]
 pub(super) fn take(bytes: u64) -> Option<u16> {
-    match take_kept(bytes) {
-        Some(owner) => Some(owner),
-        None => take_more(bytes),
+    if take_kept(bytes) {
+        Some(current())
+    } else {
+        take_more(bytes)
     }
 }
 

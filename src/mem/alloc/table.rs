@@ -75,6 +75,18 @@ impl Part {
         Part(if power < LEAF_BITS { power } else { LEAF_BITS })
     }
 
+    /// The same for a power of two, with less arithmetic.
+    ///
+    /// # Safety
+    ///
+    /// `size` is a power of two from [`LEAST`] to what a leaf covers.
+    #[inline(always)]
+    pub(super) const unsafe fn of_power(size: usize) -> Part {
+        // SAFETY: by the caller.
+        unsafe { std::hint::assert_unchecked(size >= LEAST) };
+        Part(size.ilog2())
+    }
+
     /// The place in its leaf of a block that begins at `address`: below `2 << LEAF_BITS >> part`, hence below `PLACES`.
     #[inline(always)]
     fn place(self, address: usize) -> usize {

@@ -30,14 +30,26 @@ const TAG: usize = size_of::<u16>();
 const SMALL_MOST: usize = 1024;
 
 /// Whether the tag of a block is behind it, and not in the table.
+#[inline(always)]
+pub(super) const fn is_behind(size: usize) -> bool {
+    !is_above(size) && !is_power(size)
+}
+
+/// Whether a block is too large for a footer.
+#[inline(always)]
+pub(super) const fn is_above(size: usize) -> bool {
+    !FOOTERS || size > SMALL_MOST - TAG
+}
+
+/// Whether a block that is not [above](is_above) has no footer all the same: the powers of two from [`LEAST`] on.
 ///
 /// Allocators hand small blocks out in classes. A power of two fills its class, and would with a footer need the next
 /// one, which is a quarter to twice as large; and it is what programs ask for most: vectors double.
 #[inline(always)]
-pub(super) const fn is_behind(size: usize) -> bool {
+pub(super) const fn is_power(size: usize) -> bool {
     // Nothing is left of a power of two from `LEAST` on, and of nothing else: of what is smaller or has lower bits, such
     // a bit is left, and of what has a bit of at least `LEAST` below its highest, the highest.
-    FOOTERS && size <= SMALL_MOST - TAG && size & size.wrapping_sub(LEAST) != 0
+    size & size.wrapping_sub(LEAST) == 0
 }
 
 /// Whether a block is one of those that programs have by the million.
