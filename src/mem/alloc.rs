@@ -51,10 +51,10 @@ use put::{put_behind, put_in_leaf};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU16;
-use table::{Part, place_or_make};
+use table::{Part, place_or_make, tag_in_leaf, tag_in_piece};
 use tag::{
-    footer_layout, incoming, inner_layout, is_above, is_power, is_small, outgoing, owner_behind,
-    owner_in_table, owner_of, table_layout,
+    footer_layout, incoming, inner_layout, is_behind, is_power, is_small, outgoing, owner_behind,
+    owner_of, table_layout,
 };
 
 /// A `#[global_allocator]` over another allocator that knows whose every block is.
@@ -114,7 +114,7 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     ///
     /// # Safety
     ///
-    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag [is behind](tag::is_behind).
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag [is behind](is_behind).
     #[inline(never)]
     unsafe fn alloc_behind(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller, and as in `block_for`.
@@ -131,46 +131,29 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         }
     }
 
-    /// A small block whose size is a power of two.
+    /// A block whose size is a power of two.
     ///
     /// # Safety
     ///
-    /// As for [`alloc`](GlobalAlloc::alloc), with a size that [is one](is_power), and not [above](is_above).
+    /// As for [`alloc`](GlobalAlloc::alloc), with a size that [is one](is_power).
     #[inline(never)]
     unsafe fn alloc_power(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller.
         unsafe { self.alloc_tagged_apart(layout, Part::of_power(layout.size())) }
     }
 
-    /// A block that is too large for a footer.
+    /// A block whose size is another, with its tag in the table.
     ///
     /// # Safety
     ///
-    /// As for [`alloc`](GlobalAlloc::alloc), with a size [above](is_above).
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag is not behind it.
     #[inline(never)]
     unsafe fn alloc_above(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: by the caller.
-        unsafe {
-            if is_small(layout.size()) {
-                self.alloc_tagged_apart(layout, Part::of(layout.size()))
-            } else {
-                self.alloc_large(layout)
-            }
-        }
-    }
-
-    /// A block that is not small.
-    ///
-    /// # Safety
-    ///
-    /// As for [`GroupAlloc::alloc_above`].
-    #[inline(never)]
-    unsafe fn alloc_large(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller.
         unsafe { self.alloc_tagged_apart(layout, Part::of(layout.size())) }
     }
 
-    /// What these do, each for its sizes.
+    /// What both do, each for its sizes.
     ///
     /// # Safety
     ///
@@ -220,13 +203,14 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         }
     }
 
-    /// Takes back a small block, after what was charged for it, so that nothing has to be kept in mind meanwhile.
+    /// Takes back a block, after what was charged for it, if that is the thread's to keep: so the call of the inner
+    /// allocator is a jump. Nobody else can be granted it before.
     ///
     /// # Safety
     ///
     /// As for [`dealloc`](GlobalAlloc::dealloc), with the owner that the block had.
     #[inline(always)]
-    unsafe fn dealloc_small(&self, block: *mut u8, layout: Layout, owner: u16) {
+    unsafe fn dealloc_of(&self, block: *mut u8, layout: Layout, owner: u16) {
         // SAFETY: by the caller, and invariant 1.
         unsafe {
             if local::give_kept(owner, layout.size() as u64) {
@@ -237,19 +221,36 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         }
     }
 
-    /// The same for an owner who is not the current one, or whose credit would be too much.
+    /// The same for an owner who is not the current one, or whose credit would be too much: before what was charged for
+    /// it, so that it is free when others are granted that.
     ///
     /// # Safety
     ///
-    /// As for [`GroupAlloc::dealloc_small`].
+    /// As for [`GroupAlloc::dealloc_of`].
     #[inline(never)]
     unsafe fn dealloc_beyond_credit(&self, block: *mut u8, layout: Layout, owner: u16) {
-        local::give_more(owner, layout.size() as u64);
         // SAFETY: by the caller, and invariant 1.
         unsafe { self.inner.dealloc(block, inner_layout(layout)) };
+        local::give_more(owner, layout.size() as u64);
     }
 
-    /// Takes back a block that is too large for a footer.
+    /// Takes back a block with its tag in the table.
+    ///
+    /// # Safety
+    ///
+    /// As for [`dealloc`](GlobalAlloc::dealloc), with the part of the block's size.
+    #[inline(always)]
+    unsafe fn dealloc_tagged_apart(&self, block: *mut u8, layout: Layout, part: Part) {
+        // SAFETY: by the caller.
+        unsafe {
+            match tag_in_leaf(block, part) {
+                Some(owner) => self.dealloc_of(block, layout, owner),
+                None => self.dealloc_in_piece(block, layout),
+            }
+        }
+    }
+
+    /// Takes back a block whose size is no power of two, with its tag in the table.
     ///
     /// # Safety
     ///
@@ -257,30 +258,22 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     #[inline(never)]
     unsafe fn dealloc_above(&self, block: *mut u8, layout: Layout) {
         // SAFETY: by the caller.
-        unsafe {
-            if is_small(layout.size()) {
-                let owner = owner_in_table(block, Part::of(layout.size()));
-                self.dealloc_small(block, layout, owner);
-            } else {
-                self.dealloc_large(block, layout);
-            }
-        }
+        unsafe { self.dealloc_tagged_apart(block, layout, Part::of(layout.size())) };
     }
 
-    /// Takes back a block that is not small, before what was charged for it: when others take what is free now, it is.
+    /// Takes back a block with its tag in the table, in a region that has no leaf.
     ///
     /// # Safety
     ///
     /// As for [`dealloc`](GlobalAlloc::dealloc).
+    #[cold]
     #[inline(never)]
-    unsafe fn dealloc_large(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: by the caller, and invariant 1.
-        let owner = unsafe {
-            let owner = owner_in_table(block, Part::of(layout.size()));
-            self.inner.dealloc(block, table_layout(layout));
-            owner
-        };
-        local::give(owner, layout.size() as u64);
+    unsafe fn dealloc_in_piece(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: by the caller.
+        unsafe {
+            let owner = tag_in_piece(block, Part::of(layout.size()));
+            self.dealloc_of(block, layout, owner);
+        }
     }
 }
 
@@ -304,12 +297,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's layout is valid and of more than 0 bytes.
         unsafe {
-            if is_above(layout.size()) {
-                self.alloc_above(layout)
-            } else if is_power(layout.size()) {
+            if is_power(layout.size()) {
                 self.alloc_power(layout)
-            } else {
+            } else if is_behind(layout.size()) {
                 self.alloc_behind(layout)
+            } else {
+                self.alloc_above(layout)
             }
         }
     }
@@ -333,13 +326,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         // SAFETY: the caller says that `block` is a live block of ours with this layout: it was tagged, and it came from
         // the inner allocator with the inner layout (invariant 1).
         unsafe {
-            if is_above(layout.size()) {
-                self.dealloc_above(block, layout);
-            } else if is_power(layout.size()) {
-                let owner = owner_in_table(block, Part::of_power(layout.size()));
-                self.dealloc_small(block, layout, owner);
+            if is_power(layout.size()) {
+                self.dealloc_tagged_apart(block, layout, Part::of_power(layout.size()));
+            } else if is_behind(layout.size()) {
+                self.dealloc_of(block, layout, owner_behind(block, layout.size()));
             } else {
-                self.dealloc_small(block, layout, owner_behind(block, layout.size()));
+                self.dealloc_above(block, layout);
             }
         }
     }

@@ -98,16 +98,16 @@ fn place(owner: u16) -> usize {
     usize::from(owner) % ENTRIES
 }
 
-/// Takes `bytes` for the [current](current) owner from its credit, if there is as much.
+/// Takes `bytes` for the [current](current) owner from its credit, if there is as much. If not, they are taken by
+/// [`take_more`], which must be called next.
 #[inline(always)]
 #[must_use = "they may not have been taken"]
 pub(super) fn take_kept(bytes: u64) -> bool {
-    LOCAL.with(|local| match local.credit.get().checked_sub(bytes) {
-        Some(left) => {
-            local.credit.set(left);
-            true
-        }
-        None => false,
+    LOCAL.with(|local| {
+        // Taken first and then looked at: one instruction does both.
+        let (left, short) = local.credit.get().overflowing_sub(bytes);
+        local.credit.set(left);
+        !short
     })
 }
 
@@ -117,12 +117,15 @@ pub(super) fn current() -> u16 {
     LOCAL.with(|local| local.owner.get())
 }
 
-/// Takes `bytes` for the current owner, of which there are more than its credit: whose they are now, or none if they
-/// are refused.
+/// Takes `bytes` for the current owner, after [`take_kept`] found that they are more than its credit: whose they are now,
+/// or none if they are refused.
 #[cold]
 #[inline(never)]
 pub(super) fn take_more(bytes: u64) -> Option<u16> {
-    LOCAL.with(|local| local.put_down_for(|| local.refill(bytes)))
+    LOCAL.with(|local| {
+        local.credit.set(local.credit.get().wrapping_add(bytes));
+        local.put_down_for(|| local.refill(bytes))
+    })
 }
 
 /// Takes `bytes` for the current owner: whose they are now, or none if they are refused.

@@ -34,6 +34,7 @@ impl Mimalloc {
     /// # Safety
     ///
     /// As for [`alloc`](GlobalAlloc::alloc).
+    #[cold]
     #[inline(never)]
     unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
         let size = layout.size();

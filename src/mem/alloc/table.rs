@@ -6,11 +6,11 @@
 //! `2^g` bytes of address. A block has its place in the part of the largest power that it holds:
 //!
 //! ```text
-//!  place    1        2 … 3      …   2^(26-g) … 2^(27-g) - 1   …    2^23 … 2^24 - 1
-//!  blocks   64 MiB   32 … 64        2^g … 2^(g+1) - 1              8 … 15 bytes
+//!  place    0     1          2 … 3      …   2^(26-g) … 2^(27-g) - 1   …   2^23 … 2^24 - 1
+//!  blocks   more  64 … 128   32 … 64 MiB    2^g … 2^(g+1) - 1             8 … 15 bytes
 //! ```
 //!
-//! So a tag costs two bytes, whatever the block: a leaf is 32 MiB of addresses, of which only the pages with tags
+//! Of blocks that are as large as a region or larger, one begins there at most. So a tag costs two bytes, whatever the block: a leaf is 32 MiB of addresses, of which only the pages with tags
 //! become memory. Where the system does not give that many at once (it may limit addresses, or count them as memory), the
 //! region's leaf is in pieces from then on: a directory of 512, each mapped when a tag falls on it, and asked for
 //! again at the next tag if there was no memory. What is published, a leaf, a directory or a piece, stays for good.
@@ -62,7 +62,7 @@ pub(super) fn is_scarce() -> bool {
     SCARCE.load(Relaxed)
 }
 
-/// Which part of a leaf: the power of two, from that of [`LEAST`] to that of what a leaf covers.
+/// Which part of a leaf: the power of two. Never below that of [`LEAST`], nor above 63.
 #[derive(Clone, Copy)]
 pub(super) struct Part(u32);
 
@@ -71,15 +71,14 @@ impl Part {
     #[inline(always)]
     pub(super) const fn of(size: usize) -> Part {
         // What is smaller than `LEAST` is not in the table; here it only matters that no place is outside of the leaf.
-        let power = (size | LEAST).ilog2();
-        Part(if power < LEAF_BITS { power } else { LEAF_BITS })
+        Part((size | LEAST).ilog2())
     }
 
     /// The same for a power of two, with less arithmetic.
     ///
     /// # Safety
     ///
-    /// `size` is a power of two from [`LEAST`] to what a leaf covers.
+    /// `size` is a power of two from [`LEAST`] on.
     #[inline(always)]
     pub(super) const unsafe fn of_power(size: usize) -> Part {
         // SAFETY: by the caller.
@@ -106,25 +105,50 @@ pub(super) fn place_in_leaf(block: *mut u8, part: Part) -> Option<&'static Atomi
     Some(unsafe { &*entry.add(part.place(block.addr())) })
 }
 
-/// The place of a block that was tagged.
+/// The tag of a block, if its region has a leaf.
 ///
 /// # Safety
 ///
 /// `block` is alive, and what it was handed out with was a tag in this part.
 #[inline(always)]
-pub(super) unsafe fn place_of_tagged(block: *mut u8, part: Part) -> &'static AtomicU16 {
-    let place = part.place(block.addr());
+pub(super) unsafe fn tag_in_leaf(block: *mut u8, part: Part) -> Option<u16> {
     // SAFETY: invariant 5: its region is in the table, and what that had when the block was tagged it has now: a leaf as
-    // in `place_in_leaf`, or a directory that has this piece. Whoever handed the block on made that known as well.
+    // in `place_in_leaf`, or a directory. Whoever handed the block on made that known as well.
     unsafe {
-        let entry = TABLE.get_unchecked(block.addr() >> LEAF_BITS).load(Acquire);
-        if entry.addr() & DIRECTORY == 0 {
-            return &*entry.add(place);
+        let entry = region_of_tagged(block);
+        if entry.addr() & DIRECTORY != 0 {
+            return None;
         }
-        &*piece_of(entry, place)
-            .load(Acquire)
-            .add(place % PIECE_PLACES)
+        // Relaxed: invariant 3.
+        Some((*entry.add(part.place(block.addr()))).load(Relaxed))
     }
+}
+
+/// The tag of a block whose region has none.
+///
+/// # Safety
+///
+/// As for [`tag_in_leaf`], which found none.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn tag_in_piece(block: *mut u8, part: Part) -> u16 {
+    let place = part.place(block.addr());
+    // SAFETY: as in `tag_in_leaf`; so it has a directory, and that the piece.
+    unsafe {
+        let tags = piece_of(region_of_tagged(block), place).load(Acquire);
+        (*tags.add(place % PIECE_PLACES)).load(Relaxed)
+    }
+}
+
+/// What the region of a block has.
+///
+/// # Safety
+///
+/// `block` has a tag in the table.
+#[inline(always)]
+unsafe fn region_of_tagged(block: *mut u8) -> *mut AtomicU16 {
+    // SAFETY: only where the table has the region there are tags.
+    unsafe { TABLE.get_unchecked(block.addr() >> LEAF_BITS) }.load(Acquire)
 }
 
 /// The place of a block, made if there is none yet. None if there is no memory for it, or the address has none.
@@ -161,9 +185,15 @@ fn leaf_or_directory(entry: &Tags, leaf: bool) -> Option<*mut AtomicU16> {
     Some(publish(entry, directory, DIRECTORY, DIRECTORY_SIZE))
 }
 
+/// Neither null nor a directory.
 #[inline(always)]
 fn is_leaf(entry: *mut AtomicU16) -> bool {
-    !entry.is_null() && entry.addr() & DIRECTORY == 0
+    if usize::BITS == 64 {
+        // The same as below in one comparison.
+        entry.addr().cast_signed() > 0
+    } else {
+        !entry.is_null() && entry.addr() & DIRECTORY == 0
+    }
 }
 
 /// Where a directory has the piece with a place.
@@ -209,10 +239,13 @@ fn publish(entry: &Tags, pages: *mut u8, mark: usize, size: usize) -> *mut Atomi
 mod tests {
     use super::{
         DIRECTORY, DIRECTORY_SIZE, LEAF_BITS, LEAST, PIECES, PLACES, Part, TABLE, mapped,
-        place_in_leaf, place_of_tagged, place_or_make, publish,
+        place_in_leaf, place_or_make, publish, tag_in_leaf, tag_in_piece,
     };
     use std::collections::HashSet;
     use std::ptr::without_provenance_mut;
+    use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+    static NEXT: AtomicU16 = AtomicU16::new(1);
 
     /// Ranges of addresses that no allocator gives: the table never looks at what is there.
     const NOWHERE: usize = 0x7ff1 << 32;
@@ -221,8 +254,12 @@ mod tests {
     fn place(address: usize, size: usize) -> usize {
         let (block, part) = (without_provenance_mut::<u8>(address), Part::of(size));
         let place = place_or_make(block, part).unwrap();
-        // SAFETY: it has a place.
-        assert!(std::ptr::eq(place, unsafe { place_of_tagged(block, part) }));
+        let tag = NEXT.fetch_add(1, Relaxed);
+        place.store(tag, Relaxed);
+        // SAFETY: it has a place, with a tag.
+        let found =
+            unsafe { tag_in_leaf(block, part).unwrap_or_else(|| tag_in_piece(block, part)) };
+        assert_eq!(found, tag);
         std::ptr::from_ref(place).addr()
     }
 
@@ -269,7 +306,8 @@ mod tests {
     #[test]
     fn a_place_is_within_its_leaf_to_the_last_byte_of_it() {
         let first = place(NOWHERE, 1 << LEAF_BITS) - size_of::<u16>();
-        for size in [LEAST, 1000, 1 << LEAF_BITS, usize::MAX >> 1] {
+        assert_eq!(place(NOWHERE, 2 << LEAF_BITS), first);
+        for size in [LEAST, 1000, 1 << LEAF_BITS, usize::MAX >> 1, usize::MAX] {
             let last = place(NOWHERE + (1 << LEAF_BITS) - 1, size);
             assert!(
                 (first..first + PLACES * size_of::<u16>()).contains(&last),

@@ -4,9 +4,8 @@
 
 #![allow(unsafe_code, reason = "a part of the allocator")]
 
-use super::table::{LEAST, Part, place_of_tagged};
+use super::table::{LEAST, Part, tag_in_leaf, tag_in_piece};
 use std::alloc::Layout;
-use std::sync::atomic::Ordering::Relaxed;
 
 // ---- the shape of a block -----------------------------------------------------------------------------------
 
@@ -32,16 +31,10 @@ const SMALL_MOST: usize = 1024;
 /// Whether the tag of a block is behind it, and not in the table.
 #[inline(always)]
 pub(super) const fn is_behind(size: usize) -> bool {
-    !is_above(size) && !is_power(size)
+    FOOTERS && !is_power(size) && size <= SMALL_MOST - TAG
 }
 
-/// Whether a block is too large for a footer.
-#[inline(always)]
-pub(super) const fn is_above(size: usize) -> bool {
-    !FOOTERS || size > SMALL_MOST - TAG
-}
-
-/// Whether a block that is not [above](is_above) has no footer all the same: the powers of two from [`LEAST`] on.
+/// Whether a size is a power of two from [`LEAST`] on. No block has size 0.
 ///
 /// Allocators hand small blocks out in classes. A power of two fills its class, and would with a footer need the next
 /// one, which is a quarter to twice as large; and it is what programs ask for most: vectors double.
@@ -52,7 +45,7 @@ pub(super) const fn is_power(size: usize) -> bool {
     size & size.wrapping_sub(LEAST) == 0
 }
 
-/// Whether a block is one of those that programs have by the million.
+/// Whether a block is one of those that programs have by the million, and move by copying.
 #[inline(always)]
 pub(super) const fn is_small(size: usize) -> bool {
     size <= SMALL_MOST
@@ -178,7 +171,8 @@ pub(super) unsafe fn owner_of(block: *mut u8, size: usize) -> u16 {
         if is_behind(size) {
             owner_behind(block, size)
         } else {
-            owner_in_table(block, Part::of(size))
+            let part = Part::of(size);
+            tag_in_leaf(block, part).unwrap_or_else(|| tag_in_piece(block, part))
         }
     }
 }
@@ -192,17 +186,6 @@ pub(super) unsafe fn owner_of(block: *mut u8, size: usize) -> u16 {
 pub(super) unsafe fn owner_behind(block: *mut u8, size: usize) -> u16 {
     // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
     unsafe { block.add(size).cast::<u16>().read_unaligned() }
-}
-
-/// [`owner_of`] a block whose tag is in the table.
-///
-/// # Safety
-///
-/// As for `owner_of`, with the part of its size.
-#[inline(always)]
-pub(super) unsafe fn owner_in_table(block: *mut u8, part: Part) -> u16 {
-    // SAFETY: by the caller.
-    unsafe { place_of_tagged(block, part) }.load(Relaxed)
 }
 
 #[cfg(test)]
