@@ -108,7 +108,8 @@ impl<A> GroupAlloc<A> {
 // ---- the allocator ------------------------------------------------------------------------------------------
 
 // Each kind of block has functions of its own, so that none saves registers for what only another needs; and each of
-// them ends with a call that may be a jump.
+// them ends with a call that may be a jump. The owner is asked for when the inner allocator has returned, so that it needs no
+// register meanwhile: an allocator enters no other.
 impl<A: GlobalAlloc> GroupAlloc<A> {
     /// A block with a footer.
     ///

@@ -48,6 +48,18 @@ impl Mimalloc {
         }
     }
 
+    /// A block that is not small. Not cold, but for what follows here in the code of small ones.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc).
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_above(size: usize) -> *mut u8 {
+        // SAFETY: any size is allowed.
+        unsafe { libmimalloc_sys::mi_malloc(size).cast() }
+    }
+
     /// Whether mimalloc aligns a block of that layout by itself: to 16 bytes from that size on, to 8 below.
     #[inline(always)]
     const fn is_natural(layout: Layout, size: usize) -> bool {
@@ -68,7 +80,7 @@ unsafe impl GlobalAlloc for Mimalloc {
             } else if size <= SMALL {
                 mi_malloc_small(size).cast()
             } else {
-                libmimalloc_sys::mi_malloc(size).cast()
+                Mimalloc::alloc_above(size)
             }
         }
     }
