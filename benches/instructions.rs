@@ -15,13 +15,14 @@ use std::task::{Context, Poll};
 
 /// Instructions of ours per operation that a shape may take: what was counted when it was set last (rustc 1.95, x86-64,
 /// all features, no link-time optimisation), and a seventh more.
-const BOUNDS: [(&str, u64); 6] = [
+const BOUNDS: [(&str, u64); 7] = [
     ("spawn", 2400),
     ("spawn_join", 3160),
     ("chained_spawn", 1820),
     ("yield_self", 735),
     ("yield_tokio", 1050),
     ("ping_pong", 1390),
+    ("sleep_wake", 5000),
 ];
 
 const SIDES: [&str; 3] = ["quotient", "tokio", "async-executor"];
@@ -180,6 +181,13 @@ async fn ping_pong<S: Side>() {
     latch.wait().await;
 }
 
+/// A task that waits and is woken while nothing else runs: its worker falls asleep and is woken each time.
+async fn sleep_wake<S: Side>() {
+    for _ in 0..OPERATIONS {
+        tokio::task::yield_now().await;
+    }
+}
+
 type Root = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn root<S: Side>(shape: &str) -> Root {
@@ -190,6 +198,7 @@ fn root<S: Side>(shape: &str) -> Root {
         "yield_self" => Box::pin(yields::<S, _>(|| SelfWake(false))),
         "yield_tokio" => Box::pin(yields::<S, _>(tokio::task::yield_now)),
         "ping_pong" => Box::pin(ping_pong::<S>()),
+        "sleep_wake" => Box::pin(sleep_wake::<S>()),
         other => panic!("no shape is called {other}"),
     }
 }

@@ -5,8 +5,12 @@
 
 #[path = "psql/clients.rs"]
 mod clients;
+#[path = "psql/guesses.rs"]
+mod guesses;
 #[path = "psql/hostile.rs"]
 mod hostile;
+#[path = "psql/leaving.rs"]
+mod leaving;
 #[path = "psql/real.rs"]
 mod real;
 #[path = "psql/roles.rs"]

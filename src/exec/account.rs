@@ -33,6 +33,8 @@ pub struct Account {
     /// The group that serves them and pays, if it is another one: see [`moving`](super::moving).
     pub(super) moved: OnceLock<Arc<Group>>,
     query: Option<QueryId>,
+    /// The level-2 stream of its tasks, as a number that compares in one step.
+    stream: u64,
     /// Whose the memory of its tasks is: the query's, or the group's.
     memory: Arc<OwnerHandle>,
     cpu: AtomicU64,
@@ -123,10 +125,15 @@ impl Account {
             Some(_) => OwnerHandle::open_query(group.memory()),
             None => group.memory().clone(),
         };
+        let stream = match query {
+            Some(id) => (id.0 << 1) | 1,
+            None => group.uid << 1,
+        };
         Account {
             home: group,
             moved: OnceLock::new(),
             query,
+            stream,
             memory,
             cpu: AtomicU64::new(0),
             polls: AtomicU64::new(0),
@@ -344,12 +351,18 @@ impl Account {
         }
     }
 
-    /// The level-2 stream of its tasks, as decided on and as the number that tasks carry.
-    pub(super) fn stream(&self) -> (Stream, u64) {
+    /// The level-2 stream of its tasks.
+    pub(super) fn stream(&self) -> Stream {
         match self.query {
-            Some(id) => (Stream::Query(id), (id.0 << 1) | 1),
-            None => (Stream::Loose, self.home.uid << 1),
+            Some(id) => Stream::Query(id),
+            None => Stream::Loose,
         }
+    }
+
+    /// That stream, as a number that compares in one step.
+    #[inline]
+    pub(super) fn stream_number(&self) -> u64 {
+        self.stream
     }
 
     /// The CPU time that decides on the level of its tasks.

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, OnceLock};
 
 /// What a running task is: kept by the task, lent to the thread while it is polled or dropped.
+#[repr(C)]
 pub(super) struct Scope {
     pub(super) task: Arc<Task>,
     pub(super) lease: Option<Lease>,

@@ -47,6 +47,12 @@ impl<T> Output<T> {
     pub(super) fn new(output: Option<Result<T, JoinError>>) -> Output<T> {
         Output(output)
     }
+
+    /// Whether dropping it runs code of the user's.
+    pub(super) fn has_destructor(&self) -> bool {
+        let output = self.0.as_ref();
+        output.is_some_and(|output| needs_drop::<T>() || output.is_err())
+    }
 }
 
 impl<T> Default for Output<T> {
@@ -58,10 +64,8 @@ impl<T> Default for Output<T> {
 impl<T> Drop for Output<T> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(output) = self.0.take()
-            && (needs_drop::<T>() || output.is_err())
-        {
-            contain(|| drop(output));
+        if self.has_destructor() {
+            contain(|| drop(self.0.take()));
         }
     }
 }

@@ -112,10 +112,12 @@ impl Sleepers {
     /// `worker` is awake. True if it had been claimed: it is the searcher then.
     pub(crate) fn leave(&self, worker: usize) -> bool {
         let mut list = self.list.lock();
-        let before = list.len();
-        list.retain(|&w| w != worker);
-        self.asleep.store(list.len(), SeqCst);
-        list.len() == before
+        let place = list.iter().position(|&w| w == worker);
+        if let Some(at) = place {
+            list.remove(at);
+            self.asleep.store(list.len(), SeqCst);
+        }
+        place.is_none()
     }
 
     /// Takes everybody out, to be woken by the caller.

@@ -50,8 +50,8 @@ impl Times {
 
     fn pour(&self, polls: u64, into: &Histogram) {
         let slow = self.slow.take();
-        into.sum.fetch_add(self.sum.take(), Relaxed);
-        into.buckets[0].fetch_add(polls.saturating_sub(slow), Relaxed);
+        add(&into.sum, self.sum.take());
+        add(&into.buckets[0], polls.saturating_sub(slow));
         if slow > 0 {
             for (from, to) in self
                 .buckets
@@ -81,14 +81,21 @@ impl Tally {
     pub(super) fn pour(&self, given: Nanos, into: &Counters) {
         let polls = self.polls.take();
         let dropped = self.dropped.take();
-        into.cpu_poll
-            .fetch_add(given.0.saturating_sub(dropped), Relaxed);
-        into.cpu_drop.fetch_add(dropped, Relaxed);
-        into.polls.fetch_add(polls, Relaxed);
-        into.finished.fetch_add(self.finished.take(), Relaxed);
-        into.long_polls.fetch_add(self.long_polls.take(), Relaxed);
+        add(&into.cpu_poll, given.0.saturating_sub(dropped));
+        add(&into.cpu_drop, dropped);
+        add(&into.polls, polls);
+        add(&into.finished, self.finished.take());
+        add(&into.long_polls, self.long_polls.take());
         self.delay.pour(polls, &into.delay);
         self.duration.pour(polls, &into.duration);
+    }
+}
+
+/// Most of what is counted is nothing at the end of a short slice, and nothing need be added then.
+#[inline]
+fn add(count: &AtomicU64, more: u64) {
+    if more > 0 {
+        count.fetch_add(more, Relaxed);
     }
 }
 

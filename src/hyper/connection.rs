@@ -26,13 +26,14 @@ pub(super) type Boxed = Box<dyn Error + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer<A = std::net::SocketAddr>(pub A);
 
-/// Serves one connection until its end. `closing` asks it to end when it is next idle.
+/// Serves one connection until its end. `closing` asks it to end when it is next idle; `cut` ends it after that.
 pub(super) async fn serve<I, S, A, B>(
     io: I,
     peer: A,
     service: S,
     builder: Arc<auto::Builder<Executor>>,
     closing: impl Future<Output = ()>,
+    cut: impl Future<Output = ()>,
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     A: Clone + Send + Sync + 'static,
@@ -51,7 +52,10 @@ pub(super) async fn serve<I, S, A, B>(
         Either::Left((over, _)) => over,
         Either::Right(((), _)) => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            match select(connection, pin!(cut)).await {
+                Either::Left((over, _)) => over,
+                Either::Right(((), _)) => return,
+            }
         }
     };
     // A client that broke off or sent nonsense was told so, where that was possible; it concerns nobody else.

@@ -3,6 +3,8 @@
 //! Mechanism; the loop is polled by its caller, the connections by workers. Invariants:
 //! 1. Nothing that one connection does ends the loop or another connection.
 //! 2. Each connection's task holds a receiver of `alive` until its future is gone, however it ends.
+//! 3. After the deadline of a shutdown nothing is waited for: what a client does not read, or a handler does not end,
+//!    keeps the program no longer.
 
 use super::connection::{self, Boxed};
 use super::listener::BackOff;
@@ -32,7 +34,8 @@ pub(super) const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// requests are where a [`ResourceGroupLayer`](crate::tower::ResourceGroupLayer) puts them.
 ///
 /// Awaited, it serves until [`Serve::with_graceful_shutdown`]'s signal, or until the governor's own
-/// [`shutdown`](Governor::shutdown) begins; then it accepts nothing more, lets running requests finish and returns.
+/// [`shutdown`](Governor::shutdown) begins; then it accepts nothing more, lets running requests finish and returns. A
+/// client that does not read its answer keeps its request running: [`Serve::shutdown_timeout`] ends that wait.
 ///
 /// # Errors
 ///
@@ -76,6 +79,7 @@ where
         builder,
         group: None,
         signal: pending().boxed(),
+        patience: None,
     }
 }
 
@@ -88,6 +92,8 @@ pub struct Serve<L, S> {
     builder: auto::Builder<Executor>,
     group: Option<Arc<str>>,
     signal: BoxFuture<'static, ()>,
+    /// How long running requests are waited for at the end.
+    patience: Option<Duration>,
 }
 
 impl<L, S> Serve<L, S> {
@@ -106,6 +112,18 @@ impl<L, S> Serve<L, S> {
     {
         Serve {
             signal: signal.boxed(),
+            ..self
+        }
+    }
+
+    /// How long running requests may go on after the signal, or after the beginning of the governor's shutdown.
+    /// Connections that are still there are cut then, handlers and bodies with them, each at its task's next poll, and
+    /// [`serve`] returns. Default: for as long as they want, which for a client that does not read is for ever.
+    ///
+    /// Connections that were upgraded are not waited for in any case: they are whoever's that took them.
+    pub fn shutdown_timeout(self, longest: Duration) -> Serve<L, S> {
+        Serve {
+            patience: Some(longest),
             ..self
         }
     }
@@ -156,6 +174,7 @@ where
             builder,
             group,
             signal,
+            patience,
         } = self;
         let connections = match &group {
             Some(name) => Executor::in_group(&governor, name)?,
@@ -165,6 +184,8 @@ where
         let mut stop = select(signal, governor.closing().boxed());
         // Dropped when it is time to end: receivers see it.
         let (open, closing) = watch::channel(());
+        // Dropped when there was time enough.
+        let (patient, cut) = watch::channel(());
         let (last, alive) = watch::channel(());
         let mut back_off = BackOff::default();
         loop {
@@ -179,10 +200,10 @@ where
                 Ok((io, peer)) => {
                     back_off.accepted();
                     let (service, builder) = (service.clone(), builder.clone());
-                    let (mut closing, alive) = (closing.clone(), alive.clone());
+                    let (closing, cut) = (dropped(&closing), dropped(&cut));
+                    let alive = alive.clone();
                     connections.spawn(async move {
-                        let closing = async move { drop(closing.changed().await) };
-                        connection::serve(io, peer, service, builder, closing).await;
+                        connection::serve(io, peer, service, builder, closing, cut).await;
                         drop(alive);
                     });
                 }
@@ -201,9 +222,23 @@ where
             }
         }
         drop((listener, service, open, closing, alive));
-        last.closed().await;
+        let gone = last.closed();
+        match patience {
+            None => gone.await,
+            Some(longest) => {
+                // An error is the end of patience: what is left sees it.
+                let _ = tokio::time::timeout(longest, gone).await;
+                drop(patient);
+            }
+        }
         Ok(())
     }
+}
+
+/// Waits until the other end is dropped.
+fn dropped(end: &watch::Receiver<()>) -> impl Future<Output = ()> + Send + 'static + use<> {
+    let mut end = end.clone();
+    async move { drop(end.changed().await) }
 }
 
 /// The future of [`Serve`].

@@ -19,6 +19,10 @@ impl IndexedHeap {
         self.items.len()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     pub(super) fn first(&self) -> Option<u32> {
         self.items.first().map(|&(_, member)| member)
     }

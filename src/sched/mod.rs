@@ -86,13 +86,17 @@ pub fn batch(config: &Config, average_poll: Nanos, queued: usize, workers: usize
 /// What a group's polls are taken to last before any was seen.
 pub const FIRST_AVERAGE: Nanos = Nanos::from_micros(1);
 
-/// The moving average of a group's poll lengths after a slice of `polls` polls that took `time` together: each
-/// slice counts for a quarter.
+/// The moving average of a group's poll lengths after a slice of `polls` polls that took `time` together: what was
+/// known before counts for three polls.
+///
+/// A slice of many short polls thereby says nearly all. A task that spawns thousands of others is one long poll before
+/// them, after which each of them would seem worth a wake-up if slices counted alike.
 pub fn learn(average: Nanos, polls: u64, time: Nanos) -> Nanos {
-    match time.0.checked_div(polls) {
-        Some(mean) => Nanos(average.0.saturating_mul(3).saturating_add(mean) / 4),
-        None => average,
+    if polls == 0 {
+        return average;
     }
+    let known = average.0.saturating_mul(3);
+    Nanos(known.saturating_add(time.0) / polls.saturating_add(3))
 }
 
 /// What waking a sleeping thread takes, on both sides and amply. Tiny tasks that are spread over two workers
@@ -113,10 +117,22 @@ mod tests {
 
     #[test]
     fn an_average_follows_the_polls_and_a_slice_without_any_says_nothing() {
-        let once = learn(FIRST_AVERAGE, 10, Nanos::from_micros(50));
-        assert_eq!(once, Nanos(2_000), "three quarters of 1 µs, one of 5 µs");
+        let once = learn(FIRST_AVERAGE, 17, Nanos::from_micros(97));
+        assert_eq!(once, Nanos(5_000), "3 polls of 1 µs and 97 µs in 17 more");
         assert_eq!(learn(once, 0, Nanos::from_millis(1)), once);
         assert_eq!(learn(Nanos::MAX, 1, Nanos::MAX), Nanos(u64::MAX / 4));
+    }
+
+    #[test]
+    fn after_one_long_poll_a_slice_of_short_ones_is_not_taken_for_long_ones() {
+        // A task spawns ten thousand others: a poll of 2 ms, and then slices of polls of 100 ns.
+        let long = learn(Nanos(100), 1, Nanos::from_millis(2));
+        assert_eq!(long, Nanos(500_075));
+        let short = learn(long, 1_000, Nanos::from_micros(100));
+        assert_eq!(short, Nanos(1_595));
+        let short = learn(short, 1_000, Nanos::from_micros(100));
+        assert_eq!(short, Nanos(104));
+        assert_eq!(worth_a_wake(short), 480);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
+use tokio::time::{Instant, sleep_until};
 
 /// Somebody who may come in, as the server keeps them.
 pub(super) struct Member {
@@ -192,7 +193,7 @@ pub(super) async fn enter(
         ))
     })?;
     let client = cancel::client(&user, version);
-    let member = authenticate(wire, shared, &client, &user).await?;
+    let member = authenticate(wire, shared, &client, &user, address).await?;
     if !door.enter() {
         return Err(Broken::Fault(
             Fault::fatal("53300", "sorry, too many clients already").detail(format!(
@@ -270,6 +271,7 @@ async fn authenticate<'a>(
     shared: &'a Arc<Shared>,
     client: &DefaultClient<()>,
     user: &str,
+    address: Option<IpAddr>,
 ) -> Result<Option<&'a Member>, Broken> {
     if shared.members.all.is_empty() {
         return Ok(None);
@@ -284,6 +286,7 @@ async fn authenticate<'a>(
     let mut scram = ScramAuth::<()>::new(shared.members.clone());
     scram.set_iterations(SCRAM_ITERATIONS);
     let mut mechanism = scram.create();
+    let who = shared.guesses.lock().of(address, user);
     let mut state = mechanism.begin(client).await;
     let mut is_first = true;
     loop {
@@ -303,6 +306,7 @@ async fn authenticate<'a>(
             Ok(AuthState::Failed(error)) | Err(error) => return Err(refused(&error)),
         };
         if ended {
+            shared.guesses.lock().right(who);
             // The name that was authenticated is that of the secret which was asked for.
             return Ok(shared.members.find(user));
         }
@@ -328,8 +332,49 @@ async fn authenticate<'a>(
         } else {
             PasswordMessageFamily::SASLResponse(SASLResponse::new(body.into()))
         };
-        is_first = false;
+        if !std::mem::take(&mut is_first) {
+            // It has the proof of a password.
+            look(wire, shared, who, user).await?;
+        }
         state = mechanism.next(client, answer).await;
+    }
+}
+
+/// Waits until the password may be looked at, if somebody has guessed wrong before.
+async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result<(), Broken> {
+    let mut place = None;
+    loop {
+        let Err(until) = shared.guesses.lock().look(who, Instant::now()) else {
+            return Ok(());
+        };
+        if place.is_none() {
+            place = Some(Waiting::new(shared).ok_or_else(|| {
+                crate::event::admin_port(&format_args!("{user:?} guesses at many connections"));
+                let fault = Fault::fatal("53300", "too many passwords wait to be looked at");
+                Broken::Fault(fault.hint("after a wrong one the next is looked at a while later"))
+            })?);
+        }
+        tokio::select! {
+            () = sleep_until(until) => {}
+            // Who has gone does not wait.
+            () = wire.hung_up() => return Err(Broken::Gone),
+        }
+    }
+}
+
+/// A place to wait at, until it is dropped.
+struct Waiting<'a>(&'a Shared);
+
+impl Waiting<'_> {
+    fn new(shared: &Shared) -> Option<Waiting<'_>> {
+        let is_free = shared.guesses.lock().wait();
+        is_free.then(|| Waiting(shared))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.guesses.lock().go();
     }
 }
 

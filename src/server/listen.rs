@@ -10,9 +10,11 @@
 use super::auth::{self, Members};
 use super::cancel::Sessions;
 use super::config::{Address, Config, ServerError};
+use super::guesses::Guesses;
 use super::psql::View;
 use super::session::Session;
-use super::wire::{Broken, Socket, Wire};
+use super::socket::{self, Socket};
+use super::wire::{Broken, Wire};
 use crate::event;
 use crate::governor::Governor;
 use parking_lot::Mutex;
@@ -30,6 +32,7 @@ pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) members: Arc<Members>,
     pub(super) sessions: Arc<Sessions>,
+    pub(super) guesses: Mutex<Guesses>,
     /// The system views, as the catalog shows them.
     pub(super) views: Vec<View>,
     doors: Mutex<Doors>,
@@ -186,11 +189,15 @@ pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle,
             .collect(),
     });
     let mut config = config;
+    // The others are for those who have not guessed.
+    let waiting = (config.max_connections / 4).max(1);
+    let guesses = Guesses::new(config.auth_delay, waiting);
     let shared = Arc::new(Shared {
         members: Arc::new(Members::new(std::mem::take(&mut config.users))),
         governor: governor.clone(),
         config,
         sessions: Arc::default(),
+        guesses: Mutex::new(guesses),
         views: views.collect(),
         doors: Mutex::default(),
         ending,
@@ -279,7 +286,7 @@ impl Accept {
         match self {
             Accept::Tcp(listener) => {
                 let (socket, address) = listener.accept().await?;
-                let _ = socket.set_nodelay(true);
+                socket::prepare(&socket);
                 Ok((Box::new(socket), Some(address.ip().to_canonical())))
             }
             #[cfg(unix)]

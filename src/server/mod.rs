@@ -27,6 +27,7 @@ mod cancel;
 mod config;
 mod fault;
 mod frame;
+mod guesses;
 mod lex;
 mod listen;
 mod local;
@@ -36,6 +37,7 @@ mod request;
 mod scalar;
 mod session;
 mod settings;
+mod socket;
 mod wire;
 
 pub use config::{Config, Role, ServerError, User};

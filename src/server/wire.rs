@@ -4,24 +4,24 @@
 //!
 //! 1. A frame's length is judged before its body is read: a client makes the server hold one frame and what is behind it.
 //! 2. Who neither sends nor takes a byte for the stall timeout in the middle of something is cut.
-//! 3. Nothing is held over an await but the socket's own buffers: a slow client makes nobody wait.
+//! 3. While nothing is read, because a statement runs, a client that hangs up is noticed all the same.
+//! 4. Nothing is held over an await but the socket's own buffers: a slow client makes nobody wait.
 
 use super::fault::Fault;
 use super::frame::{self, First, Malformed, Message};
+use super::socket::Socket;
 use bytes::{Buf, BytesMut};
 use pgwire::messages::PgWireBackendMessage;
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
-
-/// A socket of either kind.
-pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Socket for T {}
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
 
 /// Answers are handed to the system in parts of about this size.
 const PART: usize = 32 << 10;
+
+/// Whoever has said more than was read may have hung up behind it, which nothing tells of itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Why there is no further message.
 #[derive(Debug)]
@@ -84,6 +84,20 @@ impl Wire {
             return Err(Broken::Gone);
         }
         Ok(())
+    }
+
+    /// Waits until the client has hung up, and says no more. What it said before is not read.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub(super) async fn hung_up(&self) {
+        while let Ok(ready) = self.socket.readable().await {
+            if ready.is_read_closed() {
+                return;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// The next message, of `cap` bytes at most.

@@ -1,7 +1,8 @@
 //! The serve loop and the executor: connections in groups, their end, and what does not end the loop.
 
-use crate::scene::{Ask, Door, get, governor, here, http1, http2, layer, request, whole};
+use crate::scene::{Ask, Door, Held, get, governor, here, http1, http2, layer, request, whole};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Extension;
 use axum::routing::get as route;
 use quotient::hyper::{Executor, Listener, Peer, into_tokio, serve};
@@ -359,4 +360,116 @@ async fn a_client_that_does_not_say_which_http_it_speaks_is_cut() {
     }
     let elapsed = begun.elapsed();
     assert!(elapsed >= Duration::from_secs(30), "{elapsed:?}");
+}
+
+/// Ends without end.
+struct Endless;
+
+impl futures::Stream for Endless {
+    type Item = Result<Vec<u8>, std::convert::Infallible>;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(Some(Ok(vec![b'x'; 1 << 10])))
+    }
+}
+
+/// Of three clients one reads nothing of its answer, one waits for an answer that never comes, and one is well.
+#[tokio::test(start_paused = true)]
+async fn who_never_reads_and_who_never_answers_keep_a_shutdown_no_longer_than_its_timeout() {
+    let governor = Governor::builder().init_sql(EDGE).build().unwrap();
+    let held = Held::default();
+    let hangs = {
+        let held = held.clone();
+        move || async move {
+            let _held = held.hold();
+            std::future::pending::<()>().await;
+        }
+    };
+    let app = Router::new()
+        .route("/endless", route(|| async { Body::from_stream(Endless) }))
+        .route("/hangs", route(hangs))
+        .layer(layer(&governor));
+    let (mut reads_nothing, server_1) = tokio::io::duplex(1 << 10);
+    let (mut well, server_2) = tokio::io::duplex(1 << 10);
+    let (client, server_3) = tokio::io::duplex(1 << 16);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let given = Given(vec![server_1, server_2, server_3]);
+    let server = serve(&governor, given, app)
+        .with_graceful_shutdown(async move { drop(stopped.await) })
+        .shutdown_timeout(Duration::from_secs(10));
+    let server = tokio::spawn(server.into_future());
+    reads_nothing
+        .write_all(b"GET /endless HTTP/1.1\r\nhost: x\r\nx-user: bi\r\n\r\n")
+        .await
+        .unwrap();
+    let io = hyper_util::rt::TokioIo::new(client);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (mut asks, connection) = hyper::client::conn::http2::handshake(executor, io)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let waits = tokio::spawn(asks.send_request(request("bi", "/hangs")));
+    crate::scene::until(|| held.count() == 1).await;
+    crate::scene::until_running(&governor, 2).await;
+
+    let begun = tokio::time::Instant::now();
+    stop.send(()).unwrap();
+    // An idle one is closed at once.
+    well.read_to_end(&mut Vec::new()).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(1) && !server.is_finished());
+    let ended = tokio::time::timeout(Duration::from_secs(300), server).await;
+    ended.expect("it waits for ever").unwrap().unwrap();
+    let elapsed = begun.elapsed();
+    assert!(
+        (10..11).contains(&elapsed.as_secs()),
+        "it ended after {elapsed:?}"
+    );
+    // They are cut, and their queries end.
+    assert!(waits.await.unwrap().is_err());
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(5), reads_nothing.read_to_end(&mut rest));
+    let _ = end.await.expect("it was not cut");
+    crate::scene::until_running(&governor, 0).await;
+    assert_eq!(held.count(), 0);
+}
+
+/// A library that spawns what runs after an upgrade by tokio, as axum's websockets do, takes it out of its group; a
+/// query that the handler keeps puts it back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_library_spawns_after_an_upgrade_is_put_into_its_query_by_one_that_was_kept() {
+    let (governor, _watch) = governor(EDGE);
+    let upgrade = |mut request: axum::extract::Request| async move {
+        let upgraded = hyper::upgrade::on(&mut request);
+        let query = quotient::Query::current().unwrap();
+        tokio::spawn(async move {
+            let mut io = hyper_util::rt::TokioIo::new(upgraded.await.unwrap());
+            let outside = here();
+            let inside = query.run(async move {
+                let said = format!("{outside}; {}.", here());
+                io.write_all(said.as_bytes()).await.unwrap();
+                io.read_to_end(&mut Vec::new()).await.unwrap();
+            });
+            inside.await.unwrap();
+        });
+        let headers = [("upgrade", "words"), ("connection", "upgrade")];
+        (http::StatusCode::SWITCHING_PROTOCOLS, headers)
+    };
+    let app = Router::new()
+        .route("/", route(upgrade))
+        .layer(layer(&governor));
+    let address = crate::scene::under_axum(app).await;
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let ask =
+        "GET / HTTP/1.1\r\nhost: x\r\nx-user: bi\r\nconnection: upgrade\r\nupgrade: words\r\n\r\n";
+    client.write_all(ask.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"nowhere; bi true.") {
+        answer.push(client.read_u8().await.unwrap());
+    }
+    crate::scene::until_running(&governor, 1).await;
+    drop(client);
+    crate::scene::until_running(&governor, 0).await;
 }

@@ -220,3 +220,39 @@ async fn groups_of_several_governors_share_one_capacity() {
     let had = measure(&[&a, &b], Duration::from_secs(4)).await;
     assert!(had[1].abs_diff(3 * had[0]) <= 400_000, "{had:?}");
 }
+
+/// A runtime that nobody drives any more, and that is not gone either, holds up nobody but its own.
+#[test]
+fn of_two_governors_at_one_capacity_neither_waits_for_the_runtime_of_the_other() {
+    let _watch = super::support::watch("two governors at one capacity", String::new);
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let (first, second) = (runtime(), runtime());
+    let disk = IoResource::new("disk", 100_000);
+    let governed = |runtime: &tokio::runtime::Runtime| {
+        let _inside = runtime.enter();
+        governor(&[("g", "io_weight=1")])
+    };
+    let (one, other) = (governed(&first), governed(&second));
+    let write = |governor: &Governor, bytes: usize| {
+        let group = group(governor, "g");
+        let mut stream = Metered::in_group(&group, tokio::io::sink()).with_resource(&disk);
+        async move { stream.write_all(&vec![0; bytes]).await.unwrap() }
+    };
+    let long = first.spawn(write(&one, 40_000));
+    first.block_on(async { sleep(Duration::from_millis(50)).await });
+    assert_eq!(disk.usage().iter().map(|it| it.waiting).sum::<u64>(), 1);
+    let short = write(&other, 20_000);
+    second
+        .block_on(async { tokio::time::timeout(Duration::from_secs(30), short).await })
+        .expect("it waits for a runtime that nobody drives");
+    assert!(!long.is_finished());
+    // Whoever is driven again goes on, whatever becomes of the other.
+    drop((other, second));
+    first.block_on(long).unwrap();
+    assert_eq!(disk.bytes(), 60_000);
+}

@@ -427,10 +427,10 @@ async fn several_results_of_one_message_come_one_after_the_other() {
 
 /// Keeps a catalog, and takes as long over it as it is told to.
 #[derive(Clone, Debug, Default)]
-struct SlowStore {
+pub(crate) struct SlowStore {
     held: std::sync::Arc<parking_lot::Mutex<Option<String>>>,
-    saving: std::sync::Arc<AtomicUsize>,
-    slow: std::sync::Arc<AtomicBool>,
+    pub(crate) saving: std::sync::Arc<AtomicUsize>,
+    pub(crate) slow: std::sync::Arc<AtomicBool>,
 }
 
 impl quotient::CatalogStore for SlowStore {

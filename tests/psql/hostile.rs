@@ -10,9 +10,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-fn open(service: &Service) -> TcpStream {
+pub(crate) fn open(service: &Service) -> TcpStream {
     let socket = TcpStream::connect(("127.0.0.1", service.port())).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -20,7 +20,7 @@ fn open(service: &Service) -> TcpStream {
 }
 
 /// All that the server says until it hangs up.
-fn last_words(mut socket: TcpStream) -> Vec<u8> {
+pub(crate) fn last_words(mut socket: TcpStream) -> Vec<u8> {
     let mut words = Vec::new();
     match socket.read_to_end(&mut words) {
         Ok(_) => {}
@@ -33,7 +33,7 @@ fn last_words(mut socket: TcpStream) -> Vec<u8> {
     words
 }
 
-fn frame(letter: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(letter: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
     [&[letter], &length[..], body].concat()
 }
@@ -45,7 +45,7 @@ fn startup() -> Vec<u8> {
 }
 
 /// Comes in and reads up to ReadyForQuery.
-fn enter(service: &Service) -> TcpStream {
+pub(crate) fn enter(service: &Service) -> TcpStream {
     let mut socket = open(service);
     socket.write_all(&startup()).unwrap();
     ready(&mut socket);
@@ -459,7 +459,7 @@ async fn a_broken_order_of_messages_is_an_error_and_the_session_goes_on() {
 }
 
 /// The body of the next message.
-fn said(socket: &mut TcpStream) -> String {
+pub(crate) fn said(socket: &mut TcpStream) -> String {
     let mut head = [0; 5];
     socket.read_exact(&mut head).unwrap();
     let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;

@@ -28,7 +28,7 @@ pub(super) trait Closure: Send {
     /// Publishes how it ended, if it has ended: whom to wake afterwards.
     fn publish(&mut self) -> Option<Waker>;
 
-    /// Whether it was published, and the handle was gone: its destructor drops the output.
+    /// Whether it was published, and the handle was gone: its destructor drops an output that has one too.
     fn is_left_with_output(&self) -> bool;
 
     /// Drops it: for `cause`, unless it must end anyway.
@@ -112,7 +112,8 @@ where
         *place.lock() = Output::new(Some(output));
         let waker = self.task().publish_quietly();
         // Either the handle drops it, or this does: whoever lets go of the place last.
-        self.unwanted = Arc::into_inner(place).map(Mutex::into_inner);
+        let unwanted = Arc::into_inner(place).map(Mutex::into_inner);
+        self.unwanted = unwanted.filter(Output::has_destructor);
         waker
     }
 
@@ -159,7 +160,8 @@ impl<F, R: Send + 'static> Drop for Job<F, R> {
         if self.task().is_finished() {
             if let Some(unwanted) = self.unwanted.take() {
                 let _owner = mem::enter(self.task().account().memory());
-                drop(unwanted);
+                // As every destructor it gets the memory that it asks for.
+                mem::lifted(|| drop(unwanted));
             }
             return;
         }

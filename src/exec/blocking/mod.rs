@@ -14,6 +14,8 @@ mod job;
 mod meter;
 mod pool;
 mod shares;
+#[cfg(test)]
+mod tests;
 mod threads;
 
 pub(super) use pool::Pool;

@@ -7,10 +7,12 @@
 //!    here yet), or the one that holds the lock. A thread that takes one sees to the next. A thread that finds nothing is
 //!    among those that wait *before* it publishes what its last closure came to: whoever was waiting for that, and brings
 //!    the next one, finds a thread that is awake. What it does in between is to wake; code that may take its time, such
-//!    as the destructor of an output that nobody wants, is run by a thread that is [not called](Pool::step_back).
+//!    as the destructor of an output that nobody wants, is run by a thread that is [not called](Pool::step_back) and has
+//!    [no closure in its hands](Pool::hand_over).
 //! 3. Whoever ends closures says so before it looks for them under the lock; whoever brings one looks under the lock
 //!    whether it must end. One of the two sees the other.
-//! 4. A closure whose end was not published yet is [*unpublished*](Pool::is_quiet): nobody takes the pool for quiet.
+//! 4. A closure whose end was not published yet, or whose output nobody wants and is not dropped yet, is
+//!    [*unpublished*](Pool::is_quiet): nobody takes the pool for quiet.
 //! 5. The thread that waited for the shortest time is woken first: its caches are warm, and the others can end.
 
 use super::job::Closure;
@@ -18,8 +20,8 @@ use super::threads::{Bell, Source};
 use super::{Refusal, Setup};
 use crate::clock::Clock;
 use crate::exec::account::Account;
-use crate::exec::core::Config;
 use crate::mem;
+use crate::sched::Config;
 use crate::sched::fair::Slot;
 use crate::sched::pool::{self as policy, Full, Turn};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -49,7 +51,7 @@ pub(in crate::exec) struct Pool {
     pub(super) on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Closures whose threads were parked for good.
     pub(super) lost: AtomicUsize,
-    /// Closures that do not run any more, and whose end is being published.
+    /// Closures that do not run any more, and of whose ends something is still to be done.
     unpublished: AtomicUsize,
     /// Closures that a thread which becomes free finds; a mirror of what the lock protects.
     waiting: AtomicUsize,
@@ -59,7 +61,7 @@ pub(in crate::exec) struct Pool {
 
 pub(super) struct State {
     pub(super) policy: policy::Pool<Work>,
-    /// Closures that were ended before they began.
+    /// Closures that were ended before they began, and those that have ended with an output that nobody wants.
     pub(super) doomed: Vec<Work>,
     /// Threads that wait, the one that began last at the end.
     idle: Vec<Arc<Bell>>,
@@ -109,10 +111,9 @@ impl State {
 }
 
 impl Pool {
-    pub(in crate::exec) fn new(config: &Config) -> Pool {
-        let setup = config.blocking;
+    pub(in crate::exec) fn new(setup: Setup, policy: Config, clock: Clock) -> Pool {
         let state = State {
-            policy: policy::Pool::new(config.policy, setup.threads, setup.queue),
+            policy: policy::Pool::new(policy, setup.threads, setup.queue),
             doomed: Vec::new(),
             idle: Vec::new(),
             coming: 0,
@@ -121,7 +122,7 @@ impl Pool {
         };
         Pool {
             setup,
-            clock: config.clock.clone(),
+            clock,
             time: Clock::tsc(),
             state: Mutex::new(state),
             quiet: Condvar::new(),
@@ -166,7 +167,7 @@ impl Pool {
             // Ended by its destructor.
             return drop(work);
         }
-        let (slot, owner) = (account.group().io, account.stream().1);
+        let (slot, owner) = (account.group().io, account.stream_number());
         let pushed = if goes_on {
             Ok(state.policy.push_on(slot, now, owner, work))
         } else {
@@ -204,7 +205,7 @@ impl Pool {
     pub(in crate::exec) fn end_all_of(self: &Arc<Self>, account: &Account) {
         let _ours = mem::enter_process();
         let mut state = self.lock();
-        let owner = account.stream().1;
+        let owner = account.stream_number();
         let groups = [Some(&account.home), account.moved.get()];
         for group in groups.into_iter().flatten() {
             let taken = state.policy.take_of(group.io, owner);
@@ -283,7 +284,7 @@ impl Pool {
         self.next(Some(seat), false, bell)
     }
 
-    /// What a closure came to was published.
+    /// What a closure came to was published, and is dropped if nobody wants it.
     pub(super) fn published(&self) {
         self.unpublished.fetch_sub(1, SeqCst);
     }
@@ -295,6 +296,14 @@ impl Pool {
         let before = state.idle.len();
         state.idle.retain(|idle| !Arc::ptr_eq(idle, bell));
         state.coming -= usize::from(state.idle.len() == before);
+        self.answer(state);
+    }
+
+    /// A closure that was published is dropped by another thread than the one that ran it. Until then it counts as
+    /// unpublished.
+    pub(super) fn hand_over(self: &Arc<Self>, job: Work) {
+        let mut state = self.lock();
+        state.doomed.push(job);
         self.answer(state);
     }
 

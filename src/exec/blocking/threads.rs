@@ -14,6 +14,7 @@ use crate::sched::pool::Turn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::Waker;
 use std::thread::{self, Thread};
 
 /// Where the threads of a pool come from.
@@ -95,7 +96,7 @@ impl Pool {
             let cause = |account: &Account| (self.setup.refusal)(account, Refusal::NoThread);
             contain(|| work.refuse(&cause));
         }
-        doomed.into_iter().for_each(|work| contain(|| drop(work)));
+        doomed.into_iter().for_each(|work| self.drop_one(work));
     }
 
     fn run(self: &Arc<Self>) {
@@ -110,7 +111,7 @@ impl Pool {
             next = match next {
                 Next::Run(turn) => self.run_one(turn, &mut meter, &bell),
                 Next::Drop(doomed) => {
-                    doomed.into_iter().for_each(|work| contain(|| drop(work)));
+                    doomed.into_iter().for_each(|work| self.drop_one(work));
                     self.next(None, false, &bell)
                 }
                 Next::Wait => {
@@ -135,28 +136,76 @@ impl Pool {
             contain(|| drop(job));
             return self.next(Some(seat), false, bell);
         }
-        let mut next = self.next_before_it_is_published(seat, bell);
+        let next = self.next_before_it_is_published(seat, bell);
         let waker = job.publish();
-        let steps_back = job.is_left_with_output() && matches!(next, Next::Wait);
-        if steps_back {
-            // Nobody wanted it after all, and its destructor may take its time.
-            self.step_back(bell);
+        if job.is_left_with_output() {
+            return self.see_to_output(job, waker, next, bell);
         }
         contain(|| drop(job));
         // Last of all: on the way to sleep the thread is only in the way of whom it wakes.
-        if let Some(waker) = waker {
-            contain(|| waker.wake());
-        }
-        if steps_back {
-            next = self.next(None, false, bell);
-        }
+        wake(waker);
         self.published();
+        self.tell_if_last(&next);
+        next
+    }
+
+    /// Nobody wanted the output after all, and its destructor may take its time: it is to be in nobody's way. What the
+    /// thread does next.
+    fn see_to_output(
+        self: &Arc<Self>,
+        job: Work,
+        waker: Option<Waker>,
+        next: Next,
+        bell: &Arc<Bell>,
+    ) -> Next {
+        match next {
+            Next::Run(turn) => {
+                // This thread's next closure has left the line already; another thread sees to the destructor.
+                self.hand_over(job);
+                wake(waker);
+                Next::Run(turn)
+            }
+            Next::Drop(mut doomed) => {
+                wake(waker);
+                doomed.push(job);
+                Next::Drop(doomed)
+            }
+            Next::Wait => {
+                self.step_back(bell);
+                wake(waker);
+                self.drop_one(job);
+                self.next(None, false, bell)
+            }
+            Next::End => {
+                wake(waker);
+                self.drop_one(job);
+                self.tell_if_last(&next);
+                next
+            }
+        }
+    }
+
+    /// Drops a closure that must not begin, or one that has ended and is left with its output.
+    fn drop_one(&self, work: Work) {
+        let is_published = work.is_left_with_output();
+        contain(|| drop(work));
+        if is_published {
+            self.published();
+        }
+    }
+
+    /// Nothing runs after a thread that ends; somebody may wait for just that.
+    fn tell_if_last(&self, next: &Next) {
         if matches!(next, Next::End) {
-            // Somebody may wait for just that.
             drop(self.lock());
             self.quiet.notify_all();
         }
-        next
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        contain(|| waker.wake());
     }
 }
 

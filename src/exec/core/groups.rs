@@ -159,7 +159,12 @@ impl Core {
 
     /// Mirrors the length of the level-1 queue and the next date of a quota; the caller holds the lock.
     pub(in crate::exec) fn publish(&self, sched: &Sched) {
-        self.queued_groups.store(sched.fair.queued_groups(), SeqCst);
+        // What is there already was stored under this lock before, and whoever looks at the sleepers after it relies on
+        // that store.
+        let queued = sched.fair.queued_groups();
+        if self.queued_groups.load(Relaxed) != queued {
+            self.queued_groups.store(queued, SeqCst);
+        }
         let due = sched.fair.next_refill().map_or(u64::MAX, |due| due.0);
         if self.next_refill.load(Relaxed) != due {
             self.next_refill.store(due, SeqCst);

@@ -119,7 +119,11 @@ impl Inbox {
     pub(in crate::exec) fn empty_into(&self, list: &mut Vec<Runnable>) {
         if !self.is_empty() {
             let mut tasks = self.tasks.lock();
-            list.append(&mut tasks.list);
+            if list.is_empty() {
+                std::mem::swap(list, &mut tasks.list);
+            } else {
+                list.append(&mut tasks.list);
+            }
             self.some.store(false, SeqCst);
         }
     }

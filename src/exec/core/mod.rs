@@ -164,7 +164,11 @@ impl Core {
             lost: workers,
         };
         let seats = rings.iter().enumerate().map(seat).collect();
-        let blocking = Arc::new(blocking::Pool::new(&config));
+        let blocking = Arc::new(blocking::Pool::new(
+            config.blocking,
+            config.policy,
+            config.clock.clone(),
+        ));
         let core = Arc::new_cyclic(|this| Core {
             spares: Spares::new(caps),
             blames: Blames::default(),

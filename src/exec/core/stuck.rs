@@ -2,10 +2,12 @@
 //!
 //! Mechanism; the watchdog's thread. What others may see of a worker's hands is in the seats.
 
-use super::Core;
+use super::{Core, Seat};
 use crate::exec::group::Group;
 use crate::exec::spares::Absence;
 use crate::unit::Nanos;
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// What was seen of each worker: its progress, and how often in a row its host did not drive it.
@@ -68,10 +70,13 @@ impl Core {
 
     /// Gives mail to its groups that is left unread. Whether there was any.
     pub(in crate::exec) fn forward_mail(&self, now: Nanos) -> bool {
-        let mut mail = Vec::new();
-        for seat in self.all_seats().filter(|seat| seat.leaves_mail(now)) {
-            seat.inbox.empty_into(&mut mail);
+        let leaves = |seat: &&Arc<CachePadded<Seat>>| seat.leaves_mail(now);
+        let mut seats = self.all_seats().filter(leaves).peekable();
+        if seats.peek().is_none() {
+            return false;
         }
+        let mut mail = Vec::new();
+        seats.for_each(|seat| seat.inbox.empty_into(&mut mail));
         let found = Group::push_each(mail.into_iter());
         if found {
             self.notify();

@@ -23,18 +23,22 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What a queue needs to know of a task.
 pub(in crate::exec) struct Meta {
-    /// The stream that it belongs to, as a number that compares in one step.
-    pub(in crate::exec) stream: u64,
     pub(in crate::exec) task: Arc<Task>,
 }
 
 impl Meta {
+    /// The stream that it belongs to, as a number that compares in one step.
+    #[inline]
+    pub(in crate::exec) fn stream(&self) -> u64 {
+        self.task.account.stream_number()
+    }
+
     /// Where it belongs in its group's queue.
     pub(in crate::exec) fn place(&self) -> (Stream, Nanos) {
         let account = &self.task.account;
         match account.stream() {
-            (stream @ Stream::Query(_), _) => (stream, account.age()),
-            (Stream::Loose, _) => (Stream::Loose, Nanos(self.task.cpu.load(Relaxed))),
+            stream @ Stream::Query(_) => (stream, account.age()),
+            Stream::Loose => (Stream::Loose, Nanos(self.task.cpu.load(Relaxed))),
         }
     }
 
@@ -60,11 +64,12 @@ pub(in crate::exec) struct Task {
     spawned_at: &'static Location<'static>,
     /// Where it waits in its group's queue, if it does; the number of a closure in the blocking pool.
     place: AtomicU64,
+    /// What the flags tell of.
     known_as: Option<Box<KnownAs>>,
     pub(super) left: Mutex<Left>,
 }
 
-/// What few tasks have.
+/// What few tasks have. Not where every poll looks: the flags say whether there is any.
 struct KnownAs {
     name: Option<Box<str>>,
     /// The span's, for events about its wakers.
@@ -93,13 +98,14 @@ impl Task {
         } else {
             Span::none()
         };
+        let traced = span.is_some();
         let Origin { place, name } = origin;
         let known_as = (name.is_some() || span.is_some()).then(|| {
             let span = span.id();
             Box::new(KnownAs { name, span })
         });
         let task = Task {
-            flags: Flags::new(query.is_some(), matches!(kind, Kind::Closure)),
+            flags: Flags::new(query.is_some(), matches!(kind, Kind::Closure), traced),
             queued_at: AtomicU64::new(0),
             account,
             cpu: AtomicU64::new(0),
@@ -140,7 +146,9 @@ impl Task {
     /// It was woken, and becomes ready.
     #[inline]
     pub(super) fn woken(&self) {
-        if let Some(known_as) = &self.known_as {
+        if self.flags.is_traced()
+            && let Some(known_as) = &self.known_as
+        {
             known_as.span.woken();
         }
     }
@@ -159,7 +167,7 @@ impl Task {
             self.account.core().pool().end(&self.account, number);
         } else if !self.is_finished() {
             let place = Place::unpack(self.place.load(Relaxed));
-            let stream = self.account.stream().0;
+            let stream = self.account.stream();
             self.group().hurry(stream, place, |task| self.is(task));
         }
     }

@@ -24,22 +24,30 @@ const QUERY: u64 = 32;
 const CLOSURE: u64 = 64;
 /// Instead of an output there is an error, which was left with the task.
 const FAILED: u64 = 128;
-/// Above the flags: where the task is entered, once it is. 32 bits of key leave 24 for the shard, of which
+/// A subscriber knows it by a span. Set from the beginning, or never.
+const TRACED: u64 = 256;
+/// Above the flags: where the task is entered, once it is. 32 bits of key leave 23 for the shard, of which
 /// there is one per worker.
-const TICKET: u32 = 8;
+const TICKET: u32 = 9;
 
 pub(in crate::exec) struct Flags(AtomicU64);
 
 impl Flags {
-    pub(super) fn new(in_query: bool, closure: bool) -> Flags {
+    pub(super) fn new(in_query: bool, closure: bool, traced: bool) -> Flags {
         let query = if in_query { QUERY } else { 0 };
         let closure = if closure { CLOSURE } else { 0 };
-        Flags(AtomicU64::new(query | closure))
+        let traced = if traced { TRACED } else { 0 };
+        Flags(AtomicU64::new(query | closure | traced))
     }
 
     #[inline]
     pub(super) fn is_in_query(&self) -> bool {
         self.0.load(Relaxed) & QUERY != 0
+    }
+
+    #[inline]
+    pub(super) fn is_traced(&self) -> bool {
+        self.0.load(Relaxed) & TRACED != 0
     }
 
     #[inline]
@@ -161,7 +169,7 @@ mod loom {
     impl Model {
         fn new() -> Arc<Model> {
             Arc::new(Model {
-                flags: Flags::new(false, false),
+                flags: Flags::new(false, false, false),
                 verdict: Verdict::new(),
                 waiting: Waiting::new(1),
                 bell: Arc::new(Bell(Notify::new(), AtomicBool::new(false))),
@@ -218,7 +226,7 @@ mod loom {
     fn a_handle_that_waits_finds_the_output_or_is_woken() {
         ::loom::model(|| {
             let left = Mutex::new(None::<Arc<Bell>>);
-            let shared = Arc::new((Flags::new(false, false), AtomicUsize::new(0), left));
+            let shared = Arc::new((Flags::new(false, false, false), AtomicUsize::new(0), left));
             let theirs = shared.clone();
             let thread = ::loom::thread::spawn(move || {
                 let (flags, output, left) = &*theirs;
@@ -253,7 +261,7 @@ mod loom {
         ::loom::model(|| {
             let bell = Arc::new(Bell(Notify::new(), AtomicBool::new(false)));
             let left = Mutex::new(None::<Result<Arc<Bell>, u32>>);
-            let shared = Arc::new((Flags::new(false, false), left));
+            let shared = Arc::new((Flags::new(false, false, false), left));
             let theirs = shared.clone();
             let thread = ::loom::thread::spawn(move || {
                 let (flags, left) = &*theirs;

@@ -21,14 +21,15 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll};
 use tokio::task::coop;
 
-/// The future that async-task polls.
+/// The future that async-task polls. In this order: what no poll looks at, the scope's lease, comes last.
 #[pin_project(PinnedDrop)]
+#[repr(C)]
 pub(super) struct Harness<F: Future> {
-    /// Until the end; then the worker has it.
-    scope: Option<Scope>,
-    span: Span,
     #[pin]
     future: Option<F>,
+    span: Span,
+    /// Until the end; then the worker has it.
+    scope: Option<Scope>,
 }
 
 impl<F: Future> Harness<F> {

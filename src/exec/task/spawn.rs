@@ -98,17 +98,14 @@ where
     if let Some(hooks) = home.core.hooks() {
         hooks::call(hooks.spawn.as_ref(), &task.meta());
     }
-    let meta = Meta {
-        stream: account.stream().1,
-        task: task.clone(),
-    };
+    let meta = Meta { task: task.clone() };
     let harness = Harness::new(future, Scope { task, lease }, span);
     let (runnable, block) = Builder::new()
         .metadata(meta)
         .spawn(move |_| harness, WithInfo(schedule));
     let _ours = mem::enter_process();
     context::worker(|worker| match worker {
-        Some(worker) if worker.serves(runnable.metadata().stream) => worker.push(runnable, false),
+        Some(worker) if worker.serves(runnable.metadata().stream()) => worker.push(runnable, false),
         // The caller's account holds the group.
         _ => account.group().push(runnable),
     });
@@ -122,7 +119,7 @@ fn schedule(runnable: Runnable, info: ScheduleInfo) {
     context::worker(|worker| {
         let meta = runnable.metadata();
         match worker {
-            Some(worker) if worker.serves(meta.stream) => {
+            Some(worker) if worker.serves(meta.stream()) => {
                 worker.push(runnable, info.woken_while_running);
             }
             Some(_) => push_to_group(runnable),

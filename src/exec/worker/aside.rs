@@ -92,6 +92,7 @@ impl Worker {
         seat.preempt.store(true, Relaxed);
         self.settle(began);
         let mut sched = self.core.sched.lock();
+        self.queue_held(&mut sched, began);
         self.stop(&mut sched, began);
         self.core.publish(&sched);
         drop(sched);

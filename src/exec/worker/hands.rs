@@ -31,7 +31,7 @@ impl Worker {
         loop {
             match self.ring.pop() {
                 Some(task)
-                    if task.metadata().stream == self.stream.get() && self.is_ours(&task) =>
+                    if task.metadata().stream() == self.stream.get() && self.is_ours(&task) =>
                 {
                     self.fresh.set(self.fresh.get().saturating_sub(1));
                     return Some(task);
@@ -72,6 +72,9 @@ impl Worker {
         let Some(group) = group.as_deref() else {
             return false;
         };
+        if group.ready() == 0 {
+            return false;
+        }
         let mut queue = group.queue.lock();
         group.absorb(&mut queue, &mut self.batch.borrow_mut());
         let now = self.now.get();
@@ -200,7 +203,7 @@ impl Worker {
     }
 
     fn serve_stream(&self, task: &Runnable) {
-        let stream = task.metadata().stream;
+        let stream = task.metadata().stream();
         self.stream.set(stream);
         self.seat.inbox.open_for(stream);
     }
@@ -216,10 +219,19 @@ impl Worker {
         self.seat.inbox.empty_into(&mut mail);
         self.mailed.set(mail.len());
         self.choose_from(&mail);
+        let own = |task: &Runnable| task.metadata().stream() == self.stream.get();
+        // Where little is going on it is one at a time.
+        if mail.len() == 1
+            && let Some(task) = mail.pop_if(|task| own(task))
+        {
+            self.ring.push(task);
+            *self.batch.borrow_mut() = mail;
+            return true;
+        }
         let held = self.ring.len();
         // Those of the served stream stay; no lock is taken for them.
         let others = mail.drain(..).filter_map(|task| {
-            if task.metadata().stream == self.stream.get() {
+            if own(&task) {
                 self.ring.push(task);
                 return None;
             }
@@ -234,10 +246,22 @@ impl Worker {
         self.ring.len() > held
     }
 
-    /// If no stream is served, the first task of the group that was served last decides on it.
+    /// If no stream is served, the first task of the group that was served last decides on it; or a single task of
+    /// another group, if that one is settled with.
     fn choose_from(&self, mail: &[Runnable]) {
+        if self.turn.get().is_some() {
+            return;
+        }
+        if let [only] = mail
+            && !(self.serving.get() || self.dry.get() || self.looked.get())
+        {
+            let group = only.metadata().task.group();
+            if !self.with_group(|served| served.uid == group.uid) {
+                self.group.replace(Some(group.clone()));
+            }
+        }
         let group = self.group.borrow();
-        let Some(group) = group.as_deref().filter(|_| self.turn.get().is_none()) else {
+        let Some(group) = group.as_deref() else {
             return;
         };
         let of_group = |task: &&Runnable| task.metadata().task.group().uid == group.uid;
@@ -250,15 +274,24 @@ impl Worker {
         !self.ring.is_empty() || self.seat.has_lifo()
     }
 
+    /// Whether it holds a single task, in its ring.
+    pub(super) fn holds_one(&self) -> bool {
+        self.ring.len() == 1 && !self.seat.has_lifo()
+    }
+
     /// Everything held goes back to the group's queue: what was not polled yet to the front, in its order,
     /// what was to the back.
     pub(super) fn give_back(&self, group: &Group, now: Nanos) {
-        let mut batch = self.batch.borrow_mut();
         let mut queue = group.queue.lock();
         if let Some(turn) = self.turn.get() {
             queue.charge(turn, now.since(self.turn_began.get()));
         }
         self.set_turn(None, now);
+        if !self.holds_tasks() {
+            self.fresh.set(0);
+            return;
+        }
+        let mut batch = self.batch.borrow_mut();
         group.absorb(&mut queue, &mut batch);
         let mut put = 0;
         for _ in 0..self.fresh.take() {

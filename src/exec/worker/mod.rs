@@ -192,6 +192,7 @@ impl Worker {
     fn run_slices(&self) -> Exit {
         self.arrive();
         self.now.set(self.core.clock().now());
+        self.stolen.go_on(self.now.get());
         let quantum_ends = self.now.get().plus(self.core.setup().quantum);
         let mut polls = 0;
         loop {

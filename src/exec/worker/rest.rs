@@ -65,7 +65,7 @@ impl Worker {
         self.seat.asleep.store(false, SeqCst);
         self.searching.set(self.core.sleepers.leave(self.index));
         self.core.watchdog().rouse();
-        self.stolen.awake(self.core.clock().now());
+        self.stolen.awake();
     }
 
     /// Whether somebody is about to wake the worker, or it sleeps no more.

@@ -19,20 +19,27 @@ impl Worker {
         let now = self.now.get();
         mem::look_at_returns();
         self.mailed.set(0);
-        if self.open_mail() && !self.serving.get() {
-            self.line_up(now);
-        }
+        let came = self.open_mail() && !self.serving.get();
+        let lone = came && self.line_up(now) && self.holds_one();
         self.judge_look();
         self.settle(now);
-        let mut discard = self.discard.take();
+        let mut discard = self.discard.borrow_mut();
         let mut sched = self.core.sched.lock();
-        self.stop(&mut sched, now);
+        let lone = if lone {
+            self.start_lone(&mut sched, now)
+        } else {
+            None
+        };
+        if lone.is_none() {
+            self.queue_held(&mut sched, now);
+            self.stop(&mut sched, now);
+        }
         self.core.sample(&mut sched, now, &mut discard);
-        let next = self.look_or_pick(&mut sched, now, &mut discard);
+        let next = lone.unwrap_or_else(|| self.look_or_pick(&mut sched, now, &mut discard));
         self.core.publish(&sched);
         drop(sched);
         discard.clear();
-        self.discard.replace(discard);
+        drop(discard);
         match &next {
             Next::Slice(slice, last) => self.begin(*slice, last.as_deref(), now),
             Next::Nothing => self.let_go(now),
@@ -47,6 +54,7 @@ impl Worker {
         let now = self.now.get();
         self.settle(now);
         let mut sched = self.core.sched.lock();
+        self.queue_held(&mut sched, now);
         self.stop(&mut sched, now);
         self.core.publish(&sched);
         drop(sched);
@@ -105,19 +113,48 @@ impl Worker {
         true
     }
 
+    /// A single task has come by mail, and nothing else was ready in its group: if nobody is queued either, it is served
+    /// without a place in the queue, which would be for nobody to see. Whoever makes more of the group ready finds it
+    /// inactive, and brings it into the queue.
+    fn start_lone(&self, sched: &mut Sched, now: Nanos) -> Option<Next> {
+        if self.dry.get() || self.role.get().is_some() {
+            return None;
+        }
+        let slot = self.group.borrow().as_deref()?.slot;
+        let slice = sched.fair.start_held(self.index, slot, now)?;
+        self.looked.set(false);
+        self.ran_dry.set(false);
+        self.begun(sched, now);
+        Some(Next::Slice(slice, None))
+    }
+
+    /// A slice has begun. Under the lock: whoever asks for its end must not be overheard.
+    fn begun(&self, sched: &mut Sched, now: Nanos) {
+        self.seat.preempt.store(false, Relaxed);
+        self.core.ask_to_give_way(sched, now);
+        self.expect_late(sched, now);
+    }
+
+    /// Held tasks outlast the slice when the host has its turn; another worker may have found nothing that it could
+    /// take and have dequeued the group meanwhile.
+    pub(super) fn queue_held(&self, sched: &mut Sched, now: Nanos) {
+        let group = self.group.borrow();
+        let Some(group) = group.as_deref() else {
+            return;
+        };
+        let ready = self.holds_tasks() || (self.serving.get() && group.ready() > 0);
+        if ready && !sched.fair.is_queued(group.slot) {
+            group.set_active();
+            sched.fair.wake(group.slot, now, false);
+        }
+    }
+
     /// The scheduler's side of the end of a slice.
     pub(super) fn stop(&self, sched: &mut Sched, now: Nanos) {
         let group = self.group.borrow();
         let Some(group) = group.as_deref() else {
             return;
         };
-        // Held tasks outlast the slice when the host has its turn; another worker may have found nothing
-        // that it could take and have dequeued the group meanwhile.
-        let ready = self.holds_tasks() || (self.serving.get() && group.ready() > 0);
-        if ready && !sched.fair.is_queued(group.slot) {
-            group.set_active();
-            sched.fair.wake(group.slot, now, false);
-        }
         if self.serving.replace(false) {
             let late = sched.fair.is_late(self.index);
             let end = now.since(self.lost.take());
@@ -168,19 +205,20 @@ impl Worker {
         next
     }
 
-    fn with_group(&self, is: impl FnOnce(&Group) -> bool) -> bool {
+    pub(super) fn with_group(&self, is: impl FnOnce(&Group) -> bool) -> bool {
         self.group.borrow().as_deref().is_some_and(is)
     }
 
     /// Mail was taken up as the next turn. If tasks of other streams wait in the group, older queries perhaps,
     /// it takes its place among them instead: what comes by mail again and again must not pass them by.
-    fn line_up(&self, now: Nanos) {
+    /// Whether nothing else was ready in the group.
+    fn line_up(&self, now: Nanos) -> bool {
         let group = self.group.borrow();
         let (Some(group), Some(turn)) = (group.as_deref(), self.turn.get()) else {
-            return;
+            return false;
         };
         if group.ready() == 0 {
-            return;
+            return true;
         }
         let mut queue = group.queue.lock();
         group.absorb(&mut queue, &mut self.batch.borrow_mut());
@@ -191,6 +229,7 @@ impl Worker {
             // Another worker may have emptied the queue meanwhile and have taken the group for idle.
             group.expose_quietly();
         }
+        false
     }
 
     /// The host has had its turn: whether that brought back what had run dry.
@@ -225,12 +264,9 @@ impl Worker {
             };
             let held = self.holds_tasks() && self.serves_group(&group);
             if held || group.ready() > 0 || self.core.stealable(group.uid, self.index, now) {
-                // Under the lock: whoever asks for the new slice's end must not be overheard.
-                self.seat.preempt.store(false, Relaxed);
                 let slice = sched.fair.start(self.index, slot, now);
                 group.mirror(&sched.fair);
-                self.core.ask_to_give_way(sched, now);
-                self.expect_late(sched, now);
+                self.begun(sched, now);
                 return Next::Slice(slice, self.group.replace(Some(group)));
             }
             if group.deactivate_if_empty() {

@@ -42,6 +42,7 @@ pub(super) struct Stolen {
     last: Cell<Option<Reading>>,
     /// Since when the worker has been awake, or when the last reading was taken.
     mark: Cell<Nanos>,
+    slept: Cell<bool>,
 }
 
 impl Stolen {
@@ -50,13 +51,22 @@ impl Stolen {
             enabled,
             last: Cell::new(None),
             mark: Cell::new(Nanos::ZERO),
+            slept: Cell::new(false),
         }
     }
 
-    /// The worker slept until now: what came before cannot be compared with.
-    pub(super) fn awake(&self, now: Nanos) {
+    /// The worker has slept: what came before cannot be compared with, whatever comes next is the first to look at.
+    pub(super) fn awake(&self) {
         self.last.set(None);
-        self.mark.set(now);
+        self.slept.set(true);
+    }
+
+    /// The worker begins to run.
+    #[inline]
+    pub(super) fn go_on(&self, now: Nanos) {
+        if self.slept.take() {
+            self.mark.set(now);
+        }
     }
 
     /// The worker is on this thread from now on, and awake: its first poll can be compared already.

@@ -7,6 +7,7 @@ use super::aside::Away;
 use super::stolen::SUSPECT;
 use crate::exec::group::Group;
 use crate::exec::task::{Runnable, Task, conclude};
+use crate::sched::worth_a_wake;
 use crate::unit::Nanos;
 use std::panic::Location;
 use std::sync::Arc;
@@ -141,13 +142,17 @@ impl Worker {
         }
     }
 
-    /// Others sleep while more than one task waits here.
+    /// Others sleep while more than one task waits here. If it is the same again in one poll, whoever was woken has run
+    /// out of them already, and has learned how short they are.
     #[cold]
     pub(super) fn offer(&self) {
         if self.core.sleepers.wanted()
             && let Some(group) = self.group.borrow().as_deref()
         {
-            group.expose();
+            self.offer_at.set(worth_a_wake(group.average_poll()));
+            if self.ring.len() >= self.offer_at.get() {
+                group.expose();
+            }
         }
     }
 }

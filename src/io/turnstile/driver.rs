@@ -1,9 +1,9 @@
 //! The task that looks at a line when its time has come, for as long as somebody waits.
 //!
-//! Mechanism; a plain task on the runtime under the governor of whoever came first, uncharged: a few microseconds each
-//! millisecond at most, on whichever thread that runtime has. When its runtime ends before the line does, those who
-//! wait are woken, and the first of them whose runtime lives starts another. Whose runtime is over is bound by no limit
-//! any more.
+//! Mechanism; a plain task on the runtime under the governor of whoever waits, one for each of them, uncharged: a few
+//! microseconds each millisecond at most, on whichever thread that runtime has. One that nobody drives holds up nobody else:
+//! each looks at the whole line. When its runtime ends before the line does, those who wait are woken, and those whose
+//! runtime lives start another if they have none. Whose runtime is over is bound by no limit any more.
 
 use super::{Seat, Turnstile, Unserved};
 use crate::exec::task::contain;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 /// Who beats time for a governor's streams: the runtime under it.
@@ -43,20 +44,37 @@ impl Beat {
     }
 }
 
+/// A driver as its line knows it.
+pub(super) struct Driven {
+    pub(super) beat: Arc<Beat>,
+    /// When it looks next.
+    pub(super) next: Nanos,
+    /// It is to look earlier.
+    pub(super) sooner: Arc<Notify>,
+}
+
+impl Driven {
+    pub(super) fn is_by(&self, beat: &Arc<Beat>) -> bool {
+        Arc::ptr_eq(&self.beat, beat)
+    }
+}
+
 struct Driver {
     turnstile: Arc<Turnstile>,
     beat: Arc<Beat>,
+    sooner: Arc<Notify>,
     began: bool,
     done: bool,
 }
 
 impl Turnstile {
     /// Starts the driver that the line is taken to have.
-    pub(super) fn start(self: &Arc<Self>, beat: &Arc<Beat>) {
+    pub(super) fn start(self: &Arc<Self>, beat: &Arc<Beat>, sooner: Arc<Notify>) {
         let _ours = mem::enter_process();
         let driver = Driver {
             turnstile: self.clone(),
             beat: beat.clone(),
+            sooner,
             began: false,
             done: false,
         };
@@ -67,15 +85,21 @@ impl Turnstile {
     }
 
     /// Grants what can be granted; when to look again, if anybody waits still.
-    fn look_after(&self) -> Option<Instant> {
+    fn look_after(&self, beat: &Arc<Beat>) -> Option<Instant> {
         let _ours = mem::enter_process();
         let mut state = self.state.lock();
         let now = self.now();
         let after = self.settle(&mut state, now);
         let due = state.shares.due(now);
-        state.driver = due;
+        match due {
+            Some(due) => {
+                let own = state.drivers.iter_mut().find(|driven| driven.is_by(beat));
+                own.into_iter().for_each(|driven| driven.next = due);
+            }
+            None => state.drivers.retain(|driven| !driven.is_by(beat)),
+        }
         drop(state);
-        after.tell(&self.sooner);
+        after.tell();
         due.map(|due| self.instant(due))
     }
 
@@ -85,10 +109,10 @@ impl Turnstile {
     }
 
     /// The driver is gone though somebody waits.
-    fn orphan(&self) {
+    fn orphan(&self, beat: &Arc<Beat>) {
         let wakers: Vec<_> = {
             let mut state = self.state.lock();
-            state.driver = None;
+            state.drivers.retain(|driven| !driven.is_by(beat));
             let waker = |seat: &Seat| match seat {
                 Seat::Waits(waker) => Some(waker.clone()),
                 Seat::Granted(_) => None,
@@ -104,9 +128,9 @@ impl Turnstile {
 impl Driver {
     async fn drive(mut self) {
         self.began = true;
-        while let Some(due) = self.turnstile.look_after() {
+        while let Some(due) = self.turnstile.look_after(&self.beat) {
             // Whether it is time, or earlier than was thought: look.
-            let _ = timeout_at(due, self.turnstile.sooner.notified()).await;
+            let _ = timeout_at(due, self.sooner.notified()).await;
         }
         self.done = true;
     }
@@ -123,6 +147,6 @@ impl Drop for Driver {
         if !self.began || std::thread::panicking() {
             self.beat.over.store(true, Relaxed);
         }
-        self.turnstile.orphan();
+        self.turnstile.orphan(&self.beat);
     }
 }

@@ -3,8 +3,9 @@
 //! Mechanism; any thread. Invariants:
 //! 1. A request that was granted is out of the line, and its bytes are paid for: nobody behind it waits for what
 //!    becomes of it. Whoever drops it before it was used gives the bytes back, and they go to the next.
-//! 2. While requests wait there is a driver: a task that looks at the line when the policy says so. It is there
-//!    before the lock is released under which the first of them came, or whoever came learns that there can be none.
+//! 2. While requests wait there is a driver on the runtime under each governor that one of them is of: a task that looks
+//!    at the line when the policy says so. It is there before the lock is released under which the request came, or
+//!    whoever came learns that there can be none. So nobody waits for a runtime that is not their own.
 //! 3. While nobody waits, a lane may hold a [`Credit`], out of which its requests pass without the lock and without a
 //!    look at the clock. Credits are collected before anybody waits, and before anything is changed.
 //! 4. Nobody is woken, and nothing is spawned, under the lock.
@@ -25,6 +26,7 @@ use crate::sched::fair::Slot;
 use crate::sync::Mutex;
 use crate::unit::{Nanos, Weight};
 use credit::Credit;
+use driver::Driven;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -36,8 +38,6 @@ use tokio::time::Instant;
 pub(super) struct Turnstile {
     state: Mutex<State>,
     origin: Instant,
-    /// It is time earlier than the driver thinks.
-    sooner: Notify,
 }
 
 struct State {
@@ -45,8 +45,8 @@ struct State {
     seats: FxHashMap<Ticket, Seat>,
     /// Credits that are open, and their lanes'.
     open: Vec<(Slot, Arc<Credit>)>,
-    /// When the driver looks next. None if there is no driver.
-    driver: Option<Nanos>,
+    /// One for each governor that has come since the line was empty.
+    drivers: Vec<Driven>,
     /// Bytes that passed through lanes that are gone.
     past: u64,
 }
@@ -60,8 +60,10 @@ enum Seat {
 #[derive(Default)]
 struct After {
     wake: Vec<Waker>,
-    sooner: bool,
-    drive: bool,
+    /// It is time earlier than these drivers think.
+    sooner: Vec<Arc<Notify>>,
+    /// The caller has to start this one.
+    drive: Option<Arc<Notify>>,
 }
 
 /// What becomes of a request.
@@ -89,11 +91,10 @@ impl Turnstile {
                 shares: Shares::new(rate, Nanos::ZERO),
                 seats: FxHashMap::default(),
                 open: Vec::new(),
-                driver: None,
+                drivers: Vec::new(),
                 past: 0,
             }),
             origin: Instant::now(),
-            sooner: Notify::new(),
         })
     }
 
@@ -174,7 +175,7 @@ impl Turnstile {
         let waker = Seat::Waits(cx.waker().clone());
         state.seats.insert(ticket, waker);
         let mut after = self.settle(&mut state, now);
-        after.drive = state.needs_driver(now);
+        after.drive = state.needs_driver(beat, now);
         // It may have been the next one at once.
         let granted = state.take_grant(ticket);
         drop(state);
@@ -204,11 +205,11 @@ impl Turnstile {
             before = Some(std::mem::replace(waker, cx.waker().clone()));
         }
         // The driver may have gone with its runtime.
-        let drive = state.needs_driver(self.now());
+        let drive = state.needs_driver(beat, self.now());
         drop(state);
         drop(before);
-        if drive {
-            self.start(beat);
+        if let Some(sooner) = drive {
+            self.start(beat, sooner);
         }
         Poll::Pending
     }
@@ -234,7 +235,7 @@ impl Turnstile {
             let _ours = mem::enter_process();
             let after = self.settle(&mut state, self.now());
             drop(state);
-            after.tell(&self.sooner);
+            after.tell();
         }
     }
 
@@ -246,7 +247,7 @@ impl Turnstile {
         let result = f(&mut state, now);
         let after = self.settle(&mut state, now);
         drop(state);
-        after.tell(&self.sooner);
+        after.tell();
         result
     }
 
@@ -259,33 +260,31 @@ impl Turnstile {
                 after.wake.push(waker);
             }
         }
-        if let (Some(due), Some(driver)) = (state.shares.due(now), state.driver)
-            && due < driver
-        {
-            state.driver = Some(due);
-            after.sooner = true;
+        if let Some(due) = state.shares.due(now) {
+            for driven in state.drivers.iter_mut().filter(|driven| due < driven.next) {
+                driven.next = due;
+                after.sooner.push(driven.sooner.clone());
+            }
         }
         after
     }
 
-    fn carry_out(self: &Arc<Self>, after: After, beat: &Arc<Beat>) {
-        let drive = after.drive;
-        after.tell(&self.sooner);
-        if drive {
-            self.start(beat);
+    fn carry_out(self: &Arc<Self>, mut after: After, beat: &Arc<Beat>) {
+        let drive = after.drive.take();
+        after.tell();
+        if let Some(sooner) = drive {
+            self.start(beat, sooner);
         }
     }
 }
 
 impl After {
-    fn tell(self, sooner: &Notify) {
+    fn tell(self) {
         // One that panics must neither keep the others asleep nor end the driver.
         for waker in self.wake {
             contain(|| waker.wake());
         }
-        if self.sooner {
-            sooner.notify_one();
-        }
+        self.sooner.iter().for_each(|driver| driver.notify_one());
     }
 }
 
@@ -313,11 +312,19 @@ impl State {
         self.open.len() < before
     }
 
-    /// Whether the caller has to start a driver: it is taken for granted from here on.
-    fn needs_driver(&mut self, now: Nanos) -> bool {
-        let due = self.shares.due(now).filter(|_| self.driver.is_none());
-        self.driver = self.driver.or(due);
-        due.is_some()
+    /// Whether the caller has to start a driver for who waits by this beat: it is taken for granted from here on.
+    fn needs_driver(&mut self, beat: &Arc<Beat>, now: Nanos) -> Option<Arc<Notify>> {
+        if self.drivers.iter().any(|driven| driven.is_by(beat)) {
+            return None;
+        }
+        let next = self.shares.due(now)?;
+        let sooner = Arc::<Notify>::default();
+        self.drivers.push(Driven {
+            beat: beat.clone(),
+            next,
+            sooner: sooner.clone(),
+        });
+        Some(sooner)
     }
 
     fn take_grant(&mut self, ticket: Ticket) -> Option<u64> {

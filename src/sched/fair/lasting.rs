@@ -61,7 +61,8 @@ impl Fair {
         } else {
             expected
         };
-        self.begin(thread, slot, now, expected);
+        let counted = self.counts(slot);
+        self.begin(thread, slot, now, expected, counted);
         self.lasting += 1;
     }
 

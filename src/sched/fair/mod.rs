@@ -20,11 +20,13 @@
 //!
 //! The executor's order of calls, all under its lock: [`Fair::wake`] when a group gets a task while it is not
 //! queued; [`Fair::stop`] at the end of a slice; [`Fair::refill`], [`Fair::first`], [`Fair::dequeue`] if that one
-//! turns out to be empty, and [`Fair::start`] to begin a slice; then [`Fair::give_way`] until it names nobody.
+//! turns out to be empty, and [`Fair::start`] to begin a slice, or [`Fair::start_held`]; then [`Fair::give_way`] until
+//! it names nobody.
 //! [`Fair::late`] when a poll takes too long.
 
 mod caps;
 mod group;
+mod held;
 mod lasting;
 mod late;
 mod place;
@@ -225,20 +227,7 @@ impl Fair {
 
     /// The group enters the heap.
     fn join(&mut self, slot: Slot, now: Nanos) {
-        if self.group(slot).running > 0 {
-            // It never stopped having work; what it was passed over for has been settled in `start`.
-            self.absent.retain(|&s| s != slot);
-        } else {
-            match self.least(now) {
-                Some(least) => {
-                    let weights = self.working_weight + self.group(slot).weight.get();
-                    self.place(slot, least, self.credit(slot, self.working, weights));
-                }
-                None => self.place(slot, self.top, 0),
-            }
-            self.working += 1;
-            self.working_weight += self.group(slot).weight.get();
-        }
+        self.get_work(slot, now);
         self.claim(slot);
         self.requeue(slot);
     }
@@ -268,11 +257,20 @@ impl Fair {
 
     /// Begins a slice of `slot` on `worker`, which must have stopped its last one.
     pub fn start(&mut self, worker: usize, slot: Slot, now: Nanos) -> Slice {
-        self.begin(worker, slot, now, self.config.slice)
+        let counted = self.counts(slot);
+        self.begin(worker, slot, now, self.config.slice, counted)
     }
 
-    /// The same, pre-charged with what it is `expected` to last.
-    fn begin(&mut self, worker: usize, slot: Slot, now: Nanos, expected: Nanos) -> Slice {
+    /// The same as [`Fair::start`], pre-charged with what it is `expected` to last; `counted`: the group is among
+    /// those that have work.
+    fn begin(
+        &mut self,
+        worker: usize,
+        slot: Slot,
+        now: Nanos,
+        expected: Nanos,
+        counted: bool,
+    ) -> Slice {
         let reserved = self.may_claim(slot);
         if !reserved {
             self.settle_absent(slot, now);
@@ -280,7 +278,6 @@ impl Fair {
         }
         let end = now.plus(self.longest_slice(slot, now));
         let precharge = expected.0 / self.group(slot).weight.get();
-        let counted = self.counts(slot);
         let group = &mut self.groups[slot.0 as usize];
         group.running += 1;
         group.since += u128::from(now.0);
@@ -350,6 +347,9 @@ impl Fair {
     /// Whether `slot` is behind the next queued group (other than itself): the worker that just ran it dry
     /// should look for its deferred tasks before it serves the next.
     pub fn is_behind_next(&self, slot: Slot) -> bool {
+        if self.queue.is_empty() {
+            return false;
+        }
         // The group itself may still be queued, and first: that it ran dry is found out when it is picked.
         let next = self.queue.least_where(|member| member != slot.0);
         next.is_some_and(|next| self.group(slot).rank() < next || self.may_claim(slot))

@@ -289,3 +289,67 @@ fn after_a_late_poll_the_next_ones_are_expected_to_be_late_for_a_second() {
     assert_eq!(fair.first_in_time(later), Some(a));
     assert_eq!(fair.groups[0].late, 0);
 }
+
+/// What decides: all but where a group was in the heap when it was in none.
+fn state(fair: &Fair) -> String {
+    let queued: Vec<Slot> = fair.queue.iter().map(Slot).collect();
+    format!(
+        "{queued:?} {:?} {:?} {:?} {} {} {} {} {}",
+        fair.groups,
+        fair.workers,
+        fair.absent,
+        fair.working,
+        fair.working_weight,
+        fair.claims_made,
+        fair.horizon,
+        fair.top
+    )
+}
+
+#[test]
+fn a_slice_of_what_a_worker_holds_is_what_the_steps_through_the_queue_come_to() {
+    let mut rng = crate::sched::sim::Rng::new(7);
+    let (mut short, mut long) = (fair(3), fair(3));
+    for weight in [1, 3, 10] {
+        for fair in [&mut short, &mut long] {
+            let slot = fair.add(Weight::new(weight));
+            fair.set_reserved(slot, u32::from(weight == 10));
+        }
+    }
+    let (mut now, mut begun) = (Nanos(0), 0);
+    for _ in 0..5_000 {
+        now = now.plus(rng.time(Nanos(0), Nanos(150 * MS)));
+        let slot = Slot(rng.between(0, 2) as u32);
+        let worker = rng.between(0, 2) as usize;
+        if long.served_by(worker).is_some() {
+            assert_eq!(short.stop(worker, now, 1), long.stop(worker, now, 1));
+        } else if rng.between(0, 9) == 0 {
+            // Somebody else's task: in the queue, and out of it again when nobody finds any.
+            assert_eq!(short.wake(slot, now, true), long.wake(slot, now, true));
+        } else if long.queued_groups() > 0 {
+            assert_eq!(short.start_held(worker, slot, now), None);
+            let first = long.first().unwrap();
+            short.dequeue(first);
+            long.dequeue(first);
+        } else {
+            begun += 1;
+            long.wake(slot, now, false);
+            assert_eq!(long.first(), Some(slot));
+            let slice = long.start(worker, slot, now);
+            long.dequeue(slot);
+            assert_eq!(short.start_held(worker, slot, now), Some(slice));
+        }
+        assert_eq!(state(&short), state(&long));
+    }
+    assert!(begun > 1_000, "{begun}");
+}
+
+#[test]
+fn a_group_with_a_cap_takes_its_place_in_the_queue_whatever_is_held_of_it() {
+    let mut fair = fair(1);
+    let slot = fair.add(Weight::new(1));
+    fair.set_cap(slot, Some(crate::unit::Cores::from_f64(0.5)), Nanos(0));
+    assert_eq!(fair.start_held(0, slot, Nanos(0)), None);
+    fair.set_cap(slot, None, Nanos(0));
+    assert!(fair.start_held(0, slot, Nanos(0)).is_some());
+}

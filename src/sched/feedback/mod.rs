@@ -96,6 +96,10 @@ pub struct Feedback<T> {
     levels: [Level<T>; LEVELS],
     urgent: VecDeque<(Stream, T)>,
     len: usize,
+    /// Turns that run now, of all levels.
+    running: u32,
+    /// What the level was charged that was charged most.
+    most: u64,
 }
 
 /// The level of a query or loose task that has used `cpu`, for levels of `base`.
@@ -123,6 +127,8 @@ impl<T> Feedback<T> {
             levels: std::array::from_fn(|_| Level::default()),
             urgent: VecDeque::new(),
             len: 0,
+            running: 0,
+            most: 0,
         }
     }
 
@@ -178,9 +184,10 @@ impl<T> Feedback<T> {
         note: N,
     ) -> (&mut Line<T>, impl FnOnce(&T, u64) + use<T, N>) {
         let (level, rounds) = self.height(cpu);
+        self.wake_level(level);
         self.len += 1;
         let noted = move |task: &T, seat| note(task, Place::new(level, rounds, seat));
-        (self.line(stream, level, rounds), noted)
+        (self.levels[level].line(stream, rounds), noted)
     }
 
     /// Queues a task that only has to be dropped.
@@ -233,6 +240,7 @@ impl<T> Feedback<T> {
             due.loose_next = !due.loose_next;
         }
         due.running += 1;
+        self.running += 1;
         Some(Turn { stream, level })
     }
 
@@ -241,6 +249,7 @@ impl<T> Feedback<T> {
         if turn.level < LEVELS {
             self.wake_level(turn.level);
             self.levels[turn.level].running += 1;
+            self.running += 1;
         }
     }
 
@@ -288,19 +297,16 @@ impl<T> Feedback<T> {
         let Some(level) = self.levels.get_mut(turn.level) else {
             return;
         };
+        self.running -= u32::from(level.running > 0);
         level.running = level.running.saturating_sub(1);
         level.used = level.used.saturating_add(scaled(given.0, turn.level));
+        self.most = self.most.max(level.used);
     }
 
     /// The level and the turn there of a query or loose task that has used `cpu`.
     fn height(&self, cpu: Nanos) -> (usize, u64) {
         let level = level_of(cpu, Nanos(self.base));
         (level, self.rounds(level, cpu).min(ROUNDS))
-    }
-
-    fn line(&mut self, stream: Stream, level: usize, rounds: u64) -> &mut Line<T> {
-        self.wake_level(level);
-        self.levels[level].line(stream, rounds)
     }
 
     /// How many turns of the last level a query has used; 0 in the others.
@@ -321,13 +327,17 @@ impl<T> Feedback<T> {
         if !self.levels[level].is_empty() || self.levels[level].running > 0 {
             return;
         }
+        if self.running == 0 && self.len == self.urgent.len() {
+            self.levels[level].used = self.most;
+            return;
+        }
         let busy = self
             .levels
             .iter()
             .filter(|l| !l.is_empty() || l.running > 0);
         let floor = match busy.map(|l| l.used).min() {
             Some(least) => least.saturating_sub(scaled(self.base / 2, level)),
-            None => self.levels.iter().map(|l| l.used).max().unwrap_or(0),
+            None => self.most,
         };
         self.levels[level].used = self.levels[level].used.max(floor);
     }

@@ -101,6 +101,24 @@ impl Recorder {
         slice
     }
 
+    /// See [`Fair::start_held`]. Recorded as the calls that it stands for.
+    pub fn start_held(&mut self, worker: usize, slot: Slot, now: Nanos) -> Option<Slice> {
+        let slice = self.fair.start_held(worker, slot, now)?;
+        if self.trace.is_some() {
+            let wake = Op::Wake {
+                slot,
+                now,
+                all_busy: false,
+            };
+            self.note(wake, Answer::Preempt(None));
+            self.note(Op::First, Answer::Group(Some(slot)));
+            let op = Op::Start { worker, slot, now };
+            self.note(op, Answer::Slice(slice.end, slice.solo));
+            self.note(Op::Dequeue { slot }, Answer::Unit);
+        }
+        Some(slice)
+    }
+
     /// See [`Fair::stop`].
     pub fn stop(&mut self, worker: usize, now: Nanos, polls: u64) -> Option<Charge> {
         let charge = self.fair.stop(worker, now, polls);

@@ -164,7 +164,7 @@ impl Session<'_> {
                 What::Sleep(time) => {
                     tokio::select! {
                         () = tokio::time::sleep(*time) => Value::from(""),
-                        () = self.guest.entry.interrupt.asked() => return Err(Fault::cancelled()),
+                        fault = self.stopped() => return Err(fault),
                         () = self.shared.ended() => return Err(Fault::cancelled()),
                     }
                 }

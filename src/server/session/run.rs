@@ -60,15 +60,14 @@ impl Session<'_> {
     /// Lets the governor run a script, in the session's group if it has one.
     async fn govern(&self, script: &str) -> Result<Vec<Output>, Fault> {
         let governor = &self.shared.governor;
-        let interrupt = &self.guest.entry.interrupt;
         // A store may take its time over a change, and then makes it whoever waits.
         let interrupted =
-            || Fault::cancelled().detail("a change that was begun is made all the same");
+            |fault: Fault| fault.detail("a change that was begun is made all the same");
         let Some(group) = self.group()? else {
             return tokio::select! {
                 biased;
                 outputs = governor.execute(script) => outputs.map_err(|error| Fault::of_governor(&error)),
-                () = interrupt.asked() => Err(interrupted()),
+                fault = self.stopped() => Err(interrupted(fault)),
             };
         };
         let (inside, script) = (governor.clone(), script.to_owned());
@@ -80,10 +79,19 @@ impl Session<'_> {
                 Ok(outputs) => outputs.map_err(|error| Fault::of_governor(&error)),
                 Err(error) => Err(Fault::error("57014", error.to_string())),
             },
-            () = interrupt.asked() => {
+            fault = self.stopped() => {
                 task.abort();
-                Err(interrupted())
+                Err(interrupted(fault))
             }
+        }
+    }
+
+    /// Waits for a reason to end the statement that runs: somebody asks for it, or the client has hung up, and nobody is
+    /// there to be answered.
+    pub(super) async fn stopped(&self) -> Fault {
+        tokio::select! {
+            () = self.guest.entry.interrupt.asked() => Fault::cancelled(),
+            () = self.wire.hung_up() => Fault::fatal("08006", "connection to client lost"),
         }
     }
 

@@ -1,0 +1,168 @@
+//! How often a worker that sleeps is woken for what another one holds, in a script: the woken worker runs at once, until
+//! it has nothing left, while the other one waits. That is what becomes of two workers on one core.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use quotient::clock::{Clock, ManualClock};
+use quotient::exec::account::Account;
+use quotient::exec::core::{Config, Core};
+use quotient::exec::group::Group;
+use quotient::exec::task;
+use quotient::exec::worker::{Exit, Worker};
+use quotient::unit::{Nanos, Weight};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+fn executor(workers: usize, clock: Clock) -> (Arc<Core>, Vec<Worker>) {
+    Core::new(Config {
+        workers,
+        policy: quotient::sched::Config::default(),
+        quantum: Nanos::from_secs(1),
+        long_poll: Nanos::from_secs(3_600),
+        clock,
+        displace: false,
+        record: false,
+        watchdog: false,
+        spares: 0,
+        hands_over: false,
+        memory: quotient::mem::OwnerHandle::open_governor(),
+        shortage: |_, _| Arc::new(std::fmt::Error),
+        park: None,
+        hooks: None,
+        blocking: quotient::exec::blocking::Setup {
+            threads: 1,
+            queue: 1,
+            keep_alive: Duration::from_secs(1),
+            source: quotient::exec::blocking::Source::Own,
+            refusal: |_, _| Arc::new(std::fmt::Error),
+        },
+    })
+}
+
+#[derive(Default)]
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// A worker on a thread of its own, which goes on when it is told that its bell rang, and says when it sleeps again.
+struct Other {
+    bell: Arc<Bell>,
+    go: Option<Sender<()>>,
+    asleep: Receiver<()>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    wakes: u64,
+}
+
+impl Other {
+    fn new(worker: Worker) -> Other {
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(bell.clone());
+        let (go, told) = channel::<()>();
+        let (tell, asleep) = channel();
+        let thread = std::thread::spawn(move || {
+            loop {
+                while worker.run() != Exit::Idle || {
+                    worker.register(&waker);
+                    !worker.prepare_to_sleep()
+                } {}
+                tell.send(()).unwrap();
+                if told.recv().is_err() {
+                    return;
+                }
+                worker.awake();
+            }
+        });
+        let other = Other {
+            bell,
+            go: Some(go),
+            asleep,
+            thread: Some(thread),
+            wakes: 0,
+        };
+        other.asleep.recv().unwrap();
+        other
+    }
+
+    /// If it was woken, it runs until it sleeps.
+    fn run_if_woken(&mut self) {
+        if self.bell.0.swap(false, SeqCst) {
+            self.wakes += 1;
+            self.go.as_ref().unwrap().send(()).unwrap();
+            self.asleep.recv().unwrap();
+        }
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.go = None;
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+/// A task spawns so many others in one poll, one per `pace`, each of which takes `length`. How often the other worker
+/// was woken meanwhile, and how many tasks were left when the last was spawned.
+fn spawns(clock: &ManualClock, other: &mut Other, tasks: u64, times: (Nanos, Nanos)) -> (u64, u64) {
+    let (pace, length) = times;
+    let left = Arc::new(AtomicU64::new(tasks));
+    // Whatever it was woken for before.
+    other.run_if_woken();
+    let before = other.wakes;
+    for _ in 0..tasks {
+        let (hand, left) = (clock.clone(), left.clone());
+        drop(quotient::spawn(async move {
+            hand.advance(length);
+            left.fetch_sub(1, SeqCst);
+        }));
+        clock.advance(pace);
+        other.run_if_woken();
+    }
+    (other.wakes - before, left.load(SeqCst))
+}
+
+/// Does so three times in a row on one of two workers.
+fn three_times(tasks: u64, times: (Nanos, Nanos)) -> Vec<(u64, u64)> {
+    let (clock, hand) = Clock::manual();
+    hand.advance(Nanos::from_millis(1));
+    let (core, mut workers) = executor(2, clock);
+    let account = Account::for_group(Group::new(&core, "g", Weight::new(1)));
+    let (other, worker) = (workers.remove(1), workers.remove(0));
+    let (report, seen) = channel();
+    drop(task::spawn(&account, None, async move {
+        let mut other = Other::new(other);
+        for _ in 0..3 {
+            report
+                .send(spawns(&hand, &mut other, tasks, times))
+                .unwrap();
+            quotient::task::yield_now().await;
+        }
+    }));
+    while worker.run() != Exit::Idle {}
+    seen.iter().collect()
+}
+
+#[test]
+fn tiny_tasks_of_one_poll_wake_a_worker_as_often_as_is_worth_it() {
+    for (wakes, left) in three_times(10_000, (Nanos(200), Nanos(100))) {
+        // Ten thousand of them are a millisecond of work, and 50 µs of work are worth a wake-up.
+        assert!(wakes <= 40, "woken {wakes} times");
+        assert!(left < 1_000, "{left} left, while a worker slept");
+    }
+}
+
+#[test]
+fn tasks_that_are_worth_a_wake_up_wait_for_no_long_poll() {
+    let times = (Nanos::from_micros(30), Nanos::from_micros(60));
+    // The first time nobody knows how long they take.
+    for (wakes, left) in three_times(100, times).split_off(1) {
+        assert!(wakes >= 25, "woken {wakes} times only");
+        assert!(left <= 3, "{left} left, while a worker slept");
+    }
+}
