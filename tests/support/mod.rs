@@ -119,6 +119,13 @@ pub(crate) fn in_child(what: &str) -> String {
     told(Command::new(std::env::current_exe().unwrap()), what)
 }
 
+/// The same with an environment variable.
+pub(crate) fn in_child_with((name, value): (&str, &str), what: &str) -> String {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.env(name, value);
+    told(child, what)
+}
+
 /// The same under a limit of the address space, in bytes.
 pub(crate) fn in_child_within(address_space: usize, what: &str) -> String {
     let mut shell = Command::new("sh");
