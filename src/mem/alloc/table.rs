@@ -10,10 +10,12 @@
 //!  blocks   more  64 … 128   32 … 64 MiB    2^g … 2^(g+1) - 1             8 … 15 bytes
 //! ```
 //!
-//! Of blocks that are as large as a region or larger, one begins there at most. So a tag costs two bytes, whatever the block: a leaf is 32 MiB of addresses, of which only the pages with tags
-//! become memory. Where the system does not give that many at once (it may limit addresses, or count them as memory), the
-//! region's leaf is in pieces from then on: a directory of 512, each mapped when a tag falls on it, and asked for
-//! again at the next tag if there was no memory. What is published, a leaf, a directory or a piece, stays for good.
+//! Of blocks as large as a region or larger, one at most begins in it. So a tag costs two bytes, whatever the block: a
+//! leaf is 32 MiB of addresses, of which only the pages with tags become memory.
+//!
+//! Where the system does not give that many at once (it may limit addresses, or count them as memory), the region's leaf
+//! is in pieces from then on: a directory of 512, each mapped when a tag falls on it, and asked for again at the next
+//! tag if there was no memory. What is published, a leaf, a directory or a piece, stays for good.
 
 #![allow(unsafe_code, reason = "a part of the allocator")]
 
@@ -147,7 +149,7 @@ pub(super) unsafe fn tag_in_piece(block: *mut u8, part: Part) -> u16 {
 /// `block` has a tag in the table.
 #[inline(always)]
 unsafe fn region_of_tagged(block: *mut u8) -> *mut AtomicU16 {
-    // SAFETY: only where the table has the region there are tags.
+    // SAFETY: by the caller; `place_or_make` and `place_in_leaf` find no place where the table has no region.
     unsafe { TABLE.get_unchecked(block.addr() >> LEAF_BITS) }.load(Acquire)
 }
 
@@ -249,7 +251,8 @@ mod tests {
 
     /// Ranges of addresses that no allocator gives: the table never looks at what is there.
     const NOWHERE: usize = 0x7ff1 << 32;
-    const NOWHERE_IN_PIECES: usize = 0x7ff2 << 32;
+    const NOWHERE_ELSE: usize = 0x7ff2 << 32;
+    const NOWHERE_IN_PIECES: usize = 0x7ff3 << 32;
 
     fn place(address: usize, size: usize) -> usize {
         let (block, part) = (without_provenance_mut::<u8>(address), Part::of(size));
@@ -305,10 +308,10 @@ mod tests {
 
     #[test]
     fn a_place_is_within_its_leaf_to_the_last_byte_of_it() {
-        let first = place(NOWHERE, 1 << LEAF_BITS) - size_of::<u16>();
-        assert_eq!(place(NOWHERE, 2 << LEAF_BITS), first);
+        let first = place(NOWHERE_ELSE, 1 << LEAF_BITS) - size_of::<u16>();
+        assert_eq!(place(NOWHERE_ELSE, 2 << LEAF_BITS), first);
         for size in [LEAST, 1000, 1 << LEAF_BITS, usize::MAX >> 1, usize::MAX] {
-            let last = place(NOWHERE + (1 << LEAF_BITS) - 1, size);
+            let last = place(NOWHERE_ELSE + (1 << LEAF_BITS) - 1, size);
             assert!(
                 (first..first + PLACES * size_of::<u16>()).contains(&last),
                 "{size}"
