@@ -22,7 +22,7 @@ const BOUNDS: [(&str, u64); 7] = [
     ("yield_self", 735),
     ("yield_tokio", 1050),
     ("ping_pong", 1390),
-    ("sleep_wake", 5000),
+    ("sleep_wake", 5470),
 ];
 
 const SIDES: [&str; 3] = ["quotient", "tokio", "async-executor"];

@@ -135,7 +135,7 @@ mod loom {
                 ending: Ending::new(),
                 counters: Counters::default(),
                 queue: Mutex::new(Vec::new()),
-                sleepers: Sleepers::new(),
+                sleepers: Sleepers::new(1),
                 bell: Notify::new(),
             })
         }

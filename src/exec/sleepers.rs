@@ -2,14 +2,20 @@
 //!
 //! Mechanism; any thread. The sleeping itself is the host's business. Invariants:
 //! 1. At most one awake worker *searches* for work on behalf of all wakers; while one does, nobody else is
-//!    woken, but a worker for its own mail ([`Sleepers::claim_one`]). A woken worker is the searcher.
+//!    woken, but a worker for its own mail ([`Sleepers::claim_one`]), which is no searcher. Who is claimed for any other
+//!    work is the searcher.
 //! 2. A searcher that finds work stops searching and wakes one more if work is left (chain wake).
 //! 3. A worker that finds nothing stops searching, *then* enters the list, *then* looks once more. A waker
 //!    publishes its task under the queue's lock, *then* looks at the list. Both orders are total (SeqCst,
 //!    and the queue's lock), so either the worker sees the task or the waker sees the worker.
+//! 4. A worker's place says that it is in the list from before it is counted until somebody takes it out. Others change
+//!    it under the list's lock, and only while it says so; so a worker that was taken out needs no lock to know.
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
 
 #[derive(Debug)]
 pub(crate) struct Sleepers {
@@ -17,14 +23,25 @@ pub(crate) struct Sleepers {
     asleep: AtomicUsize,
     searching: AtomicBool,
     list: Mutex<Vec<usize>>,
+    /// By the worker's number.
+    places: Box<[AtomicU8]>,
 }
 
+/// What a place says of its worker: it is not in the list, and nobody is about to wake it for others' work.
+const AWAKE: u8 = 0;
+/// It is in the list.
+const LISTED: u8 = 1;
+/// It was taken out to be the searcher.
+const SEARCHER: u8 = 2;
+
 impl Sleepers {
-    pub(crate) fn new() -> Sleepers {
+    /// For workers numbered from 0.
+    pub(crate) fn new(workers: usize) -> Sleepers {
         Sleepers {
             asleep: AtomicUsize::new(0),
             searching: AtomicBool::new(false),
             list: Mutex::new(Vec::new()),
+            places: (0..workers).map(|_| AtomicU8::new(AWAKE)).collect(),
         }
     }
 
@@ -72,10 +89,11 @@ impl Sleepers {
             None => list.pop(),
         };
         self.asleep.store(list.len(), SeqCst);
-        if claimed.is_none() {
+        match claimed {
+            Some(worker) => self.mark(worker, SEARCHER),
             // Under the lock: a worker that enters the list after this is not passed over by a waker who
             // still sees a searcher and relies on it.
-            self.searching.store(false, SeqCst);
+            None => self.searching.store(false, SeqCst),
         }
         claimed
     }
@@ -83,18 +101,32 @@ impl Sleepers {
     /// Takes this worker out of the list; the caller must wake it. False if it is not asleep, or somebody
     /// else is about to wake it. Independent of the search: it is woken for what is its own.
     pub(crate) fn claim_one(&self, worker: usize) -> bool {
-        let mut list = self.list.lock();
+        self.take_out(&mut self.list.lock(), worker)
+    }
+
+    /// With the list's lock: whether the worker was in it.
+    fn take_out(&self, list: &mut Vec<usize>, worker: usize) -> bool {
         let place = list.iter().position(|&w| w == worker);
         if let Some(at) = place {
             list.swap_remove(at);
             self.asleep.store(list.len(), SeqCst);
+            self.mark(worker, AWAKE);
         }
         place.is_some()
     }
 
     /// Whether this worker sleeps and nobody is about to wake it.
+    #[inline]
     pub(crate) fn has(&self, worker: usize) -> bool {
-        self.list.lock().contains(&worker)
+        let place = self.places.get(worker);
+        place.is_some_and(|place| place.load(Acquire) == LISTED)
+    }
+
+    /// The same in the total order of invariant 3: who has published something for this worker alone, and learns that it
+    /// does not sleep, is seen by it before it does. A worker is counted after its place says that it is in the list.
+    #[inline]
+    pub(crate) fn may_miss(&self, worker: usize) -> bool {
+        self.any() && self.has(worker)
     }
 
     /// The searcher found work or gave up.
@@ -106,25 +138,38 @@ impl Sleepers {
     pub(crate) fn enter(&self, worker: usize) {
         let mut list = self.list.lock();
         list.push(worker);
+        self.mark(worker, LISTED);
         self.asleep.store(list.len(), SeqCst);
     }
 
-    /// `worker` is awake. True if it had been claimed: it is the searcher then.
+    /// `worker` is awake. True if it had been claimed as the searcher.
     pub(crate) fn leave(&self, worker: usize) -> bool {
-        let mut list = self.list.lock();
-        let place = list.iter().position(|&w| w == worker);
-        if let Some(at) = place {
-            list.remove(at);
-            self.asleep.store(list.len(), SeqCst);
+        let Some(place) = self.places.get(worker) else {
+            return false;
+        };
+        if place.load(Acquire) == LISTED && self.claim_one(worker) {
+            return false;
         }
-        place.is_none()
+        // It is out of the list, and nobody else touches its place.
+        let searches = place.load(Acquire) == SEARCHER;
+        if searches {
+            place.store(AWAKE, Relaxed);
+        }
+        searches
     }
 
-    /// Takes everybody out, to be woken by the caller.
+    /// Takes everybody out, to be woken by the caller. They all look for work, and none on behalf of the others.
     pub(crate) fn take_all(&self) -> Vec<usize> {
         let mut list = self.list.lock();
         self.asleep.store(0, SeqCst);
+        list.iter().for_each(|&worker| self.mark(worker, AWAKE));
         std::mem::take(&mut *list)
+    }
+
+    fn mark(&self, worker: usize, says: u8) {
+        if let Some(place) = self.places.get(worker) {
+            place.store(says, Release);
+        }
     }
 }
 
@@ -145,7 +190,7 @@ mod loom {
     impl Model {
         fn new(workers: usize) -> Arc<Model> {
             Arc::new(Model {
-                sleepers: Sleepers::new(),
+                sleepers: Sleepers::new(workers),
                 queue: Mutex::new(0),
                 bells: (0..workers).map(|_| Notify::new()).collect(),
                 done: AtomicUsize::new(0),

@@ -96,6 +96,8 @@ pub struct Ledger {
     rows: Vec<Row>,
     /// What all groups were given since the last sample.
     given: f64,
+    /// How many groups had work then.
+    listed: usize,
     sampled: Nanos,
     window_began: Nanos,
 }
@@ -108,6 +110,7 @@ impl Ledger {
             window,
             rows: Vec::new(),
             given: 0.0,
+            listed: 0,
             sampled: Nanos::ZERO,
             window_began: Nanos::ZERO,
         }
@@ -135,6 +138,7 @@ impl Ledger {
     pub fn sample(&mut self, now: Nanos, demands: &[(Slot, Demand)]) {
         let keep = (-(self.age(now).as_secs_f64()) / MEMORY.as_secs_f64()).exp();
         self.sampled = now;
+        self.listed = demands.len();
         let listed: Vec<Demand> = demands.iter().map(|&(_, demand)| demand).collect();
         let cores = water_fill(self.workers, &listed);
         let given =
@@ -165,7 +169,11 @@ impl Ledger {
 
     /// Nobody had work since the last sample: the time until now entitles nobody.
     pub fn skip(&mut self, now: Nanos) {
-        self.sample(self.sampled, &[]);
+        if self.listed > 0 {
+            self.sample(self.sampled, &[]);
+        }
+        // Where nobody was listed, nobody's account changes by it.
+        self.given = 0.0;
         self.sampled = now;
         if now.since(self.window_began) >= self.window {
             self.turn(now);

@@ -2,12 +2,13 @@
 //!
 //! Mechanism; any thread. I/O, timers and tokio's deferred yields wake tasks on the very thread that the
 //! worker's driver will run on in a moment. Left here, those of the stream that it served last are taken up by the worker
-//! that polled them last, with warm caches, and the others go to their groups, a whole run of one group under one lock;
+//! that polled them last, with warm caches, and the others go to their groups, a whole run of one group under one lock,
+//! but for a single task of another group, which makes the worker that group's;
 //! one by one through the groups' queues, they would move between workers (measured: twice the CPU per yield).
 //! Invariants:
 //! 1. The inbox is closed while its worker is aside, and once it is given up.
-//! 2. Who puts the first task in and finds the worker asleep wakes *it*, whoever else is searching; the worker says
-//!    that it sleeps, then looks into its inbox. One sees the other, so mail is always read: the level-1
+//! 2. Who puts the first task in and finds the worker asleep wakes *it*, whoever else is searching; the worker enters
+//!    the list of sleepers, then looks into its inbox. One sees the other, so mail is always read: the level-1
 //!    queue need not know of it before. Who puts in another relies on the first.
 //! 3. While the worker is in a poll, its host's thread cannot be this one, and nothing is put in. Should one
 //!    begin at that very moment and go on, or the host be kept from driving the worker by a task of its own,
@@ -124,7 +125,8 @@ impl Inbox {
             } else {
                 list.append(&mut tasks.list);
             }
-            self.some.store(false, SeqCst);
+            // What this hides, if anything, is in the list that was taken under the lock.
+            self.some.store(false, Relaxed);
         }
     }
 
@@ -144,14 +146,13 @@ mod loom {
     //! The fences stand for the total order of SeqCst operations, which loom takes for acquire and release only.
 
     use crate::exec::sleepers::Sleepers;
-    use crate::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
+    use crate::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
     use crate::sync::{Arc, Mutex};
     use ::loom::sync::Notify;
 
     struct Model {
         inbox: Mutex<usize>,
         some: AtomicBool,
-        asleep: AtomicBool,
         sleepers: Sleepers,
         bell: Notify,
     }
@@ -168,7 +169,7 @@ mod loom {
                 self.some.store(true, SeqCst);
             }
             fence(SeqCst);
-            if self.asleep.load(SeqCst) && self.sleepers.claim_one(0) {
+            if self.sleepers.may_miss(0) && self.sleepers.claim_one(0) {
                 self.bell.notify();
             }
         }
@@ -180,18 +181,16 @@ mod loom {
                 {
                     let mut inbox = self.inbox.lock();
                     read += std::mem::take(&mut *inbox);
-                    self.some.store(false, SeqCst);
+                    self.some.store(false, Relaxed);
                 }
                 if read == total {
                     return;
                 }
-                self.asleep.store(true, SeqCst);
                 self.sleepers.enter(0);
                 fence(SeqCst);
                 if !self.some.load(SeqCst) {
                     self.bell.wait();
                 }
-                self.asleep.store(false, SeqCst);
                 self.sleepers.leave(0);
             }
         }
@@ -203,8 +202,7 @@ mod loom {
             let model = Arc::new(Model {
                 inbox: Mutex::new(0),
                 some: AtomicBool::new(false),
-                asleep: AtomicBool::new(false),
-                sleepers: Sleepers::new(),
+                sleepers: Sleepers::new(1),
                 bell: Notify::new(),
             });
             let worker = {

@@ -151,7 +151,7 @@ impl Core {
             groups: Vec::new(),
             demands: Vec::new(),
         };
-        let sleepers = Arc::new(CachePadded::new(Sleepers::new()));
+        let sleepers = Arc::new(CachePadded::new(Sleepers::new(workers)));
         let watchdog = Arc::new(Watchdog::default());
         let seat = |(index, ring): (usize, &crossbeam_deque::Worker<_>)| {
             let (clock, sleepers) = (config.clock.clone(), sleepers.clone());

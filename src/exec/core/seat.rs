@@ -24,7 +24,7 @@ pub(in crate::exec) struct Seat {
     pub(in crate::exec) index: usize,
     pub(in crate::exec) ring: Stealer<Runnable>,
     pub(in crate::exec) inbox: Inbox,
-    /// Its worker sleeps, or is about to.
+    /// Its worker sleeps, or is about to, or is given up; as of a moment ago. Who must not be wrong asks the sleepers.
     pub(in crate::exec) asleep: AtomicBool,
     sleepers: Arc<CachePadded<Sleepers>>,
     watchdog: Arc<Watchdog>,
@@ -108,7 +108,7 @@ impl Seat {
 
     /// Mail has come: wakes the worker if it sleeps, whoever else may be searching.
     pub(in crate::exec) fn wake_for_mail(&self) {
-        if self.asleep.load(SeqCst) && self.sleepers.claim_one(self.index) {
+        if self.sleepers.may_miss(self.index) && self.sleepers.claim_one(self.index) {
             self.rise();
         }
     }
@@ -137,7 +137,10 @@ impl Seat {
 
     /// Whether its worker will not look for work by itself in a moment: it sleeps, or is in a poll.
     pub(in crate::exec) fn is_away(&self) -> bool {
-        self.asleep.load(SeqCst) || self.poll_start.load(Relaxed) != 0 || self.aside.load(SeqCst)
+        self.sleepers.may_miss(self.index)
+            || self.asleep.load(Relaxed)
+            || self.poll_start.load(Relaxed) != 0
+            || self.aside.load(SeqCst)
     }
 
     #[inline]

@@ -72,7 +72,9 @@ impl Worker {
         let Some(group) = group.as_deref() else {
             return false;
         };
-        if group.ready() == 0 {
+        // What makes a group ready that is served alone brings it into the level-1 queue, or is about to.
+        let nothing = self.lone.get() && self.core.queued_groups() == 0;
+        if nothing || group.ready() == 0 {
             return false;
         }
         let mut queue = group.queue.lock();
@@ -209,8 +211,8 @@ impl Worker {
     }
 
     /// Takes up what arrived while the worker was not running: of the served stream into the ring, the rest goes to
-    /// its groups. If none is served, the first task of the group that was served last decides on the stream. False if
-    /// there was nothing for the worker itself.
+    /// its groups. If none is served, the first task of the group that was served last decides on the stream, or a single
+    /// task on the group too. False if there was nothing for the worker itself.
     pub(super) fn open_mail(&self) -> bool {
         if self.seat.inbox.is_empty() {
             return false;
@@ -280,8 +282,8 @@ impl Worker {
     }
 
     /// Everything held goes back to the group's queue: what was not polled yet to the front, in its order,
-    /// what was to the back.
-    pub(super) fn give_back(&self, group: &Group, now: Nanos) {
+    /// what was to the back. Whether it was anything.
+    pub(super) fn give_back(&self, group: &Group, now: Nanos) -> bool {
         let mut queue = group.queue.lock();
         if let Some(turn) = self.turn.get() {
             queue.charge(turn, now.since(self.turn_began.get()));
@@ -289,7 +291,7 @@ impl Worker {
         self.set_turn(None, now);
         if !self.holds_tasks() {
             self.fresh.set(0);
-            return;
+            return false;
         }
         let mut batch = self.batch.borrow_mut();
         group.absorb(&mut queue, &mut batch);
@@ -307,5 +309,6 @@ impl Worker {
             put += 1;
         }
         group.requeued(put, 0);
+        put > 0
     }
 }

@@ -8,7 +8,8 @@
 //!    (queues, wake-ups) is thereby charged to the group that caused it. What the operating system took
 //!    from the thread meanwhile is not: see `stolen.rs`.
 //! 3. A group whose tasks this worker holds re-enters the level-1 queue *before* its slice is stopped, so
-//!    that it is never taken for idle in between.
+//!    that it is never taken for idle in between. One task that came by mail while nobody is queued is held without
+//!    that, until its slice ends.
 //! 4. Whatever is given back or left behind is followed by a notify if anybody sleeps.
 
 mod aside;
@@ -75,7 +76,7 @@ pub struct Worker {
     offer_at: Cell<usize>,
     /// The group served now, or the one served last, kept to spare its reference count.
     group: RefCell<Option<Arc<Group>>>,
-    /// Its number, at hand for a look on every poll.
+    /// The number of the one that a slice was begun for last, at hand for a look on every poll.
     uid: Cell<u64>,
     serving: Cell<bool>,
     turn: Cell<Option<Turn>>,
@@ -86,6 +87,10 @@ pub struct Worker {
     /// The turn must end: its level is used up.
     outgrown: Cell<bool>,
     solo: Cell<bool>,
+    /// The group was not in the level-1 queue when its slice began.
+    lone: Cell<bool>,
+    /// Tasks went back to the group's queue when the last slice ended.
+    left: Cell<bool>,
     /// A slice ended by time, with tasks left.
     outlasted: Cell<bool>,
     /// The group ran dry in this slice.
@@ -153,6 +158,8 @@ impl Worker {
             level_end: Cell::new(u64::MAX),
             outgrown: Cell::new(false),
             solo: Cell::new(false),
+            lone: Cell::new(false),
+            left: Cell::new(false),
             outlasted: Cell::new(false),
             dry: Cell::new(false),
             looked: Cell::new(false),

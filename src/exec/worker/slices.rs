@@ -20,16 +20,24 @@ impl Worker {
         mem::look_at_returns();
         self.mailed.set(0);
         let came = self.open_mail() && !self.serving.get();
-        let lone = came && self.line_up(now) && self.holds_one();
+        // With no group queued nothing else is ready, or whoever made it so is about to say it.
+        let lone = came && self.holds_one() && self.core.queued_groups() == 0;
+        if came && !lone {
+            self.line_up(now);
+        }
         self.judge_look();
         self.settle(now);
         let mut discard = self.discard.borrow_mut();
         let mut sched = self.core.sched.lock();
+        if came {
+            self.skip_idle_time(&mut sched, now);
+        }
         let lone = if lone {
             self.start_lone(&mut sched, now)
         } else {
             None
         };
+        self.lone.set(lone.is_some());
         if lone.is_none() {
             self.queue_held(&mut sched, now);
             self.stop(&mut sched, now);
@@ -45,7 +53,8 @@ impl Worker {
             Next::Nothing => self.let_go(now),
             Next::Look => {}
         }
-        self.wake_others();
+        // Its own group is not looked for by others, but counts if it is queued.
+        self.wake_others(usize::from(!self.lone.get()));
         next
     }
 
@@ -58,7 +67,7 @@ impl Worker {
         self.stop(&mut sched, now);
         self.core.publish(&sched);
         drop(sched);
-        self.wake_others();
+        self.wake_others(1);
     }
 
     /// The group's side of the end of a slice: level 2 is charged, counters are poured out, and the tasks
@@ -80,7 +89,7 @@ impl Worker {
         let busy = seat.busy.load(Relaxed).saturating_add(given.0);
         seat.busy.store(busy, Relaxed);
         if !self.keep(group, now) {
-            self.give_back(group, now);
+            self.left.set(self.give_back(group, now));
         }
     }
 
@@ -113,9 +122,8 @@ impl Worker {
         true
     }
 
-    /// A single task has come by mail, and nothing else was ready in its group: if nobody is queued either, it is served
-    /// without a place in the queue, which would be for nobody to see. Whoever makes more of the group ready finds it
-    /// inactive, and brings it into the queue.
+    /// A single task has come by mail, and nobody is queued: it is served without a place in the queue, which would be for
+    /// nobody to see. Whoever makes more of its group ready finds that inactive, and brings it into the queue.
     fn start_lone(&self, sched: &mut Sched, now: Nanos) -> Option<Next> {
         if self.dry.get() || self.role.get().is_some() {
             return None;
@@ -128,6 +136,15 @@ impl Worker {
         Some(Next::Slice(slice, None))
     }
 
+    /// Mail may change the group without anybody saying so to the scheduler. Where nobody else has work, nobody was
+    /// entitled to the time until now.
+    fn skip_idle_time(&self, sched: &mut Sched, now: Nanos) {
+        let another = self.with_group(|group| group.uid != self.uid.get());
+        if another && sched.fair.working_groups().next().is_none() {
+            sched.ledger.skip(now);
+        }
+    }
+
     /// A slice has begun. Under the lock: whoever asks for its end must not be overheard.
     fn begun(&self, sched: &mut Sched, now: Nanos) {
         self.seat.preempt.store(false, Relaxed);
@@ -135,15 +152,25 @@ impl Worker {
         self.expect_late(sched, now);
     }
 
-    /// Held tasks outlast the slice when the host has its turn; another worker may have found nothing that it could
-    /// take and have dequeued the group meanwhile.
+    /// What is held outlasts the slice when the host has its turn, and what was given back when it ended is ready: another
+    /// worker may have found nothing that it could take and have dequeued the group meanwhile. And what others hold who
+    /// serve it too may be taken by this worker, if nobody has said so by a place in the queue. Whoever else makes tasks
+    /// ready sees to it himself.
     pub(super) fn queue_held(&self, sched: &mut Sched, now: Nanos) {
         let group = self.group.borrow();
         let Some(group) = group.as_deref() else {
             return;
         };
-        let ready = self.holds_tasks() || (self.serving.get() && group.ready() > 0);
-        if ready && !sched.fair.is_queued(group.slot) {
+        let left = self.left.take();
+        if sched.fair.is_queued(group.slot) {
+            return;
+        }
+        let others = || {
+            sched.fair.is_served_by_others(group.slot)
+                && self.core.stealable(group.uid, self.index, now)
+        };
+        let ready = || (left && group.ready() > 0) || others();
+        if self.holds_tasks() || (self.serving.get() && ready()) {
             group.set_active();
             sched.fair.wake(group.slot, now, false);
         }
@@ -175,6 +202,10 @@ impl Worker {
         if let Some(group) = group.as_deref().filter(|_| self.holds_tasks()) {
             self.give_back(group, now);
             group.expose_quietly();
+            // What only has to be dropped passes by the cap, but nobody saw it while it was held.
+            if group.is_held_back() && group.has_urgent() {
+                self.core.excuse(group);
+            }
         }
     }
 
@@ -211,14 +242,13 @@ impl Worker {
 
     /// Mail was taken up as the next turn. If tasks of other streams wait in the group, older queries perhaps,
     /// it takes its place among them instead: what comes by mail again and again must not pass them by.
-    /// Whether nothing else was ready in the group.
-    fn line_up(&self, now: Nanos) -> bool {
+    fn line_up(&self, now: Nanos) {
         let group = self.group.borrow();
         let (Some(group), Some(turn)) = (group.as_deref(), self.turn.get()) else {
-            return false;
+            return;
         };
         if group.ready() == 0 {
-            return true;
+            return;
         }
         let mut queue = group.queue.lock();
         group.absorb(&mut queue, &mut self.batch.borrow_mut());
@@ -229,7 +259,6 @@ impl Worker {
             // Another worker may have emptied the queue meanwhile and have taken the group for idle.
             group.expose_quietly();
         }
-        false
     }
 
     /// The host has had its turn: whether that brought back what had run dry.

@@ -137,6 +137,9 @@ impl Worker {
         } else if let Some(older) = seat.swap_lifo(task) {
             self.ring.push(older);
         }
+        if self.lone.get() && !self.ring.is_empty() {
+            self.show();
+        }
         if self.core.sleepers.any() && self.ring.len() >= self.offer_at.get() {
             self.offer();
         }
@@ -153,6 +156,16 @@ impl Worker {
             if self.ring.len() >= self.offer_at.get() {
                 group.expose();
             }
+        }
+    }
+
+    /// The group is served without a place in the level-1 queue, and is alone no more: whoever looks for work before it
+    /// sleeps must find what it can take.
+    #[cold]
+    fn show(&self) {
+        self.lone.set(false);
+        if let Some(group) = self.group.borrow().as_deref() {
+            group.expose_quietly();
         }
     }
 }

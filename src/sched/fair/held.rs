@@ -27,7 +27,12 @@ impl Fair {
             self.absent.retain(|&s| s != slot);
             return;
         }
-        match self.least(now) {
+        let least = if self.working == 0 {
+            None
+        } else {
+            self.least(now)
+        };
+        match least {
             Some(least) => {
                 let weights = self.working_weight + self.group(slot).weight.get();
                 self.place(slot, least, self.credit(slot, self.working, weights));

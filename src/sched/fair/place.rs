@@ -36,9 +36,12 @@ impl Fair {
 
     /// Invariant 4: the others are at `at`, and `credit` behind them is the most that `slot` may be.
     pub(super) fn place(&mut self, slot: Slot, at: u64, credit: u64) {
-        let slice = self.config.slice.0 / self.group(slot).weight.get();
         let group = &mut self.groups[slot.0 as usize];
-        let rank = group.rank().max(at.saturating_sub(credit.min(slice)));
+        let at_once = match credit {
+            0 => 0,
+            credit => credit.min(self.config.slice.0 / group.weight.get()),
+        };
+        let rank = group.rank().max(at.saturating_sub(at_once));
         group.vruntime.raise(at.saturating_sub(credit));
         group.held = rank.saturating_sub(group.vruntime.v);
     }
