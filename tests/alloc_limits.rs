@@ -72,11 +72,10 @@ fn what_a_task_allocates_is_its_querys_until_it_is_freed_by_whomever() {
     let kept = runtime
         .block_on(query.run(async { bytes(300 * KIB) }))
         .unwrap();
-    let used = query.usage().memory;
-    assert!(
-        (300 * KIB as u64..301 * KIB as u64 + 2048).contains(&used),
-        "{used}"
-    );
+    // The worker keeps some in advance until it has nothing more to do, a moment after this thread was woken.
+    live::eventually_blocking("what it kept comes back", || {
+        (300 * KIB as u64..301 * KIB as u64 + 2048).contains(&query.usage().memory)
+    });
     // Another query, another task, this thread: wherever it is grown it is the grower's, whoever frees it.
     let heir = admit(&governor, "small");
     let kept = runtime

@@ -592,6 +592,8 @@ struct Line {
     folder: std::path::PathBuf,
     cut: Arc<Mutex<Option<&'static str>>>,
     dead: Arc<AtomicBool>,
+    /// Whatever is said is swallowed, and nothing is answered: as by a network that drops every packet.
+    silent: Arc<AtomicBool>,
 }
 
 impl Line {
@@ -604,8 +606,10 @@ impl Line {
             folder: folder.clone(),
             cut: Arc::default(),
             dead: Arc::default(),
+            silent: Arc::default(),
         };
         let (cut, dead) = (line.cut.clone(), line.dead.clone());
+        let silent = line.silent.clone();
         let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
         let behind = server.beside(".s.PGSQL.5432");
         tokio::spawn(async move {
@@ -614,7 +618,7 @@ impl Line {
                     continue;
                 }
                 let mut server = UnixStream::connect(&behind).await.unwrap();
-                let cut = cut.clone();
+                let (cut, silent) = (cut.clone(), silent.clone());
                 tokio::spawn(async move {
                     let (mut told, mut answer) = ([0; 65_536], [0; 65_536]);
                     let mut doomed = false;
@@ -622,6 +626,7 @@ impl Line {
                         tokio::select! {
                             read = client.read(&mut told) => match read {
                                 Ok(0) | Err(_) => return,
+                                Ok(_) if silent.load(SeqCst) => {}
                                 Ok(n) => {
                                     let text = String::from_utf8_lossy(&told[..n]).into_owned();
                                     doomed |= cut.lock().unwrap().take_if(|cut| text.contains(*cut)).is_some();
@@ -631,6 +636,7 @@ impl Line {
                             read = server.read(&mut answer) => match read {
                                 Ok(0) | Err(_) => return,
                                 Ok(_) if doomed => return,
+                                Ok(_) if silent.load(SeqCst) => {}
                                 Ok(n) => client.write_all(&answer[..n]).await.unwrap(),
                             },
                         }
@@ -714,6 +720,51 @@ async fn an_answer_that_is_lost_is_looked_up_and_where_it_cannot_be_the_error_sa
     })
     .await;
     until_alike(&one, &two).await;
+}
+
+/// Nothing that is sent arrives, and nothing comes back: a change ends all the same, with what is known of it, and the
+/// catalog is what it was; also while new connections are as silent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_is_sent_into_silence_ends_in_time_and_the_catalog_is_what_it_was() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let line = Line::to(&server);
+    let governor = member(&line.store().patience(Duration::from_millis(500)));
+    governor.execute(BI).await.unwrap();
+    let before = identity(&governor).await;
+    line.silent.store(true, SeqCst);
+    for weight in [6, 7] {
+        let script = format!("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='{weight}')");
+        let change = tokio::time::timeout(NEVER, governor.execute(&script)).await;
+        let error = change.expect("it waits for ever").unwrap_err();
+        // The first is on its way when the silence begins; the next is not sent.
+        assert_eq!(sqlstate(&error), "58030", "{error}");
+        assert!(error.to_string().contains("in time"), "{error}");
+        assert_eq!(identity(&governor).await, before);
+    }
+    line.silent.store(false, SeqCst);
+    until("a change is made again", async || {
+        let script = "ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='8')";
+        governor.execute(script).await.is_ok()
+    })
+    .await;
+    assert_eq!(value(&governor, "bi", "cpu_core_limit").await, "8");
+}
+
+/// A connection that has ended since it was used last is no reason to refuse a change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_does_not_fail_by_a_connection_of_yesterday() {
+    let Some(server) = Postgres::start() else {
+        return;
+    };
+    let governor = member(&store(&server));
+    governor.execute(BI).await.unwrap();
+    for weight in 6..12 {
+        server.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'quotient'");
+        let script = format!("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='{weight}')");
+        governor.execute(&script).await.unwrap();
+    }
 }
 
 /// A current-thread runtime waits for nothing while the database does not answer.

@@ -145,7 +145,9 @@ fn three_times(tasks: u64, times: (Nanos, Nanos)) -> Vec<(u64, u64)> {
         }
     }));
     while worker.run() != Exit::Idle {}
-    seen.iter().collect()
+    let all: Vec<_> = seen.iter().collect();
+    assert_eq!(all.len(), 3, "the task has panicked");
+    all
 }
 
 #[test]
@@ -165,6 +167,58 @@ fn tasks_that_are_worth_a_wake_up_wait_for_no_long_poll() {
         assert!(wakes >= 25, "woken {wakes} times only");
         assert!(left <= 3, "{left} left, while a worker slept");
     }
+}
+
+/// A worker that is served by mail alone, in a group without a place in the queue, runs longer than a slice. What another
+/// worker's long poll has spawned meanwhile is there for it, though nobody was asked while nobody slept.
+#[test]
+fn what_a_long_poll_holds_is_taken_after_a_slice_of_mail_alone() {
+    let (clock, hand) = Clock::manual();
+    hand.advance(Nanos::from_millis(1));
+    let (core, mut workers) = executor(2, clock);
+    let account = Account::for_group(Group::new(&core, "g", Weight::new(1)));
+    let (other, worker) = (workers.remove(1), workers.remove(0));
+    let run = || while worker.run() != Exit::Idle {};
+    let ((go, told), (spawned, said)) = (channel::<()>(), channel());
+    let mail = Arc::new(tokio::sync::Notify::new());
+    let (answer, notified) = (hand.clone(), mail.clone());
+    drop(task::spawn(&account, None, async move {
+        notified.notified().await;
+        go.send(()).unwrap();
+        said.recv().unwrap();
+        answer.advance(Nanos::from_millis(1));
+    }));
+    run();
+    let other = Other::new(other);
+    let ((begun, begins), (end, ends)) = (channel(), channel::<()>());
+    let (ran, all_ran) = channel();
+    drop(task::spawn(&account, None, async move {
+        begun.send(()).unwrap();
+        told.recv().unwrap();
+        for _ in 0..10 {
+            let ran = ran.clone();
+            drop(quotient::spawn(async move {
+                ran.send(std::thread::current().id()).unwrap();
+            }));
+        }
+        spawned.send(()).unwrap();
+        let _ = ends.recv();
+    }));
+    assert!(
+        other.bell.0.swap(false, SeqCst),
+        "the one that sleeps is woken"
+    );
+    other.go.as_ref().unwrap().send(()).unwrap();
+    begins.recv().unwrap();
+    // It finds nothing that it could take, and the group leaves the queue.
+    run();
+    mail.notify_one();
+    run();
+    let here = all_ran.try_iter().count();
+    drop(end);
+    other.asleep.recv().unwrap();
+    // The one spawned last is the other worker's own.
+    assert!(here >= 9, "{here} of 10 ran while the long poll went on");
 }
 
 /// A task that came by mail on an idle machine is served without its group being queued. What it spawns is seen all the

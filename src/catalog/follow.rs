@@ -70,7 +70,11 @@ impl Catalog {
         if *snapshot == *before && written <= before.version() {
             return Ok(false);
         }
-        self.publish(snapshot, &format!("(read from {})", store.place()));
+        self.publish(
+            snapshot,
+            draft.next_id(),
+            &format!("(read from {})", store.place()),
+        );
         Ok(true)
     }
 

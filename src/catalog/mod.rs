@@ -51,6 +51,7 @@ use history::{Change, History};
 use keep::Keep;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use store::CatalogStore;
 
 /// Where a statement comes from.
@@ -103,6 +104,8 @@ pub struct Explained {
 #[derive(Debug)]
 pub struct Catalog {
     current: ArcSwap<Snapshot>,
+    /// The id that was drawn next when `current` was made: for who does not wait for the writer.
+    next_id: AtomicU64,
     /// Held while a change is made, kept and published: for as long as the store takes.
     writer: Mutex<Writer>,
     /// Held for a moment only; behind `writer` where both are.
@@ -132,6 +135,7 @@ impl Catalog {
         let keep = Keep::default();
         Catalog {
             current: ArcSwap::new(first),
+            next_id: AtomicU64::new(draft.next_id()),
             writer: Mutex::new(Writer { draft, keep }),
             history: Mutex::new(history),
             store: None,
@@ -140,9 +144,10 @@ impl Catalog {
     }
 
     /// Makes a version the present, and part of the past.
-    fn publish(&self, snapshot: Arc<Snapshot>, what: &str) {
+    fn publish(&self, snapshot: Arc<Snapshot>, next_id: u64, what: &str) {
         let mut history = self.history.lock();
         history.add(clock::wall(), what, snapshot.clone());
+        self.next_id.store(next_id, Relaxed);
         self.current.store(snapshot);
     }
 
@@ -225,7 +230,7 @@ impl Catalog {
             *draft = Draft::of(&before, next_id);
             return Err(self.after_refusal(writer, error));
         }
-        self.publish(snapshot.clone(), &what.join("; "));
+        self.publish(snapshot.clone(), draft.next_id(), &what.join("; "));
         Ok(AppliedAll {
             outputs,
             changed,
@@ -234,14 +239,15 @@ impl Catalog {
     }
 
     /// What [`apply`](Catalog::apply) would make of a CREATE, ALTER or DROP from a client, and nothing of it is done:
-    /// what is answered, and the catalog before and after. Whether the change could be kept is not tried.
+    /// what is answered, and the catalog before and after. Whether the change could be kept is not tried. Never waits: a
+    /// change that is being kept at the moment does not count yet.
     ///
     /// # Errors
     /// As [`apply`](Catalog::apply).
     pub fn explain(&self, change: &Statement) -> Result<Explained, SqlError> {
-        let (before, next_id) = {
-            let writer = self.writer.lock();
-            (self.snapshot(), writer.draft.next_id())
+        let (before, next_id) = match self.writer.try_lock() {
+            Some(writer) => (self.snapshot(), writer.draft.next_id()),
+            None => (self.snapshot(), self.next_id.load(Relaxed)),
         };
         let mut draft = Draft::of(&before, next_id);
         let output = draft.run(change, Origin::Statement, 1)?;
@@ -294,7 +300,7 @@ impl Catalog {
             return Err(self.after_refusal(writer, error));
         }
         *draft = back;
-        self.publish(snapshot.clone(), &statement.to_string());
+        self.publish(snapshot.clone(), draft.next_id(), &statement.to_string());
         Ok(Applied {
             output,
             changed: true,

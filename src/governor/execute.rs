@@ -26,8 +26,8 @@ impl Governor {
     ///
     /// It does not wait for anything: once polled, it is done. A change of a catalog that is kept in a file is written
     /// and synced in that poll, some milliseconds on a slow disk. With a catalog that is kept in a shared store, each
-    /// change runs on a thread that may block: a statement that was begun is then run to its end, and when the future is
-    /// dropped, those after it are not begun.
+    /// change runs on a thread that may block, one at a time: a statement that was begun is then run to its end, and when
+    /// the future is dropped, those after it are not begun, nor is one that waits for its turn.
     ///
     /// # Metrics
     ///
@@ -44,7 +44,7 @@ impl Governor {
         let mut outputs = Vec::with_capacity(statements.len());
         let aside = self.inner.catalog.shared_store().is_some();
         for (done, statement) in statements.into_iter().enumerate() {
-            let output = if aside && waits_for_writer(&statement) {
+            let output = if aside && is_change(&statement) {
                 self.apply_aside(statement).await
             } else {
                 self.apply(&statement)
@@ -56,9 +56,15 @@ impl Governor {
 
     /// Runs a statement that waits for a store, where waiting holds up nobody.
     async fn apply_aside(&self, statement: Statement) -> Result<Output, sql::SqlError> {
+        // However many wait for a store that does not answer, they take one thread from the program, not all.
+        let turn = self.inner.at_store.clone().acquire_owned().await;
         let governor = self.clone();
         let runtime = self.inner.entrance.runtime();
-        let applied = runtime.spawn_blocking(move || governor.apply(&statement));
+        let applied = runtime.spawn_blocking(move || {
+            let applied = governor.apply(&statement);
+            drop(turn);
+            applied
+        });
         match applied.await {
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {
@@ -153,11 +159,6 @@ impl Governor {
     pub fn catalog_damage(&self) -> &[sql::SqlError] {
         self.inner.catalog.damaged()
     }
-}
-
-/// Whether a statement waits for whoever is changing the catalog.
-fn waits_for_writer(statement: &Statement) -> bool {
-    is_change(statement) || matches!(statement, Statement::ExplainChange(_))
 }
 
 /// What made this version of the catalog: a statement, or where it was read from.

@@ -68,7 +68,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use throttle::{Collect, MemoryProbe};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::AbortHandle;
 
 /// One instance of the system in a process: catalog, classifier, admission, executor, accounts.
@@ -98,6 +98,8 @@ struct Inner {
     catalog: Catalog,
     /// Held while a change of the catalog is translated, so that translations are in order.
     translating: Mutex<()>,
+    /// Whose turn it is at a shared store.
+    at_store: Arc<Semaphore>,
     routing: ArcSwap<Routing>,
     /// What the groups' streams have in common.
     station: Arc<Station>,
@@ -160,6 +162,7 @@ impl Governor {
             inner: Arc::new(Inner {
                 catalog,
                 translating: Mutex::new(()),
+                at_store: Arc::new(Semaphore::new(1)),
                 routing: ArcSwap::from_pointee(routing),
                 station,
                 gate,

@@ -24,6 +24,7 @@ use tokio::sync::mpsc::{
     UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel,
 };
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_postgres::Statement;
 
 /// What both sides see.
 #[derive(Default)]
@@ -257,12 +258,17 @@ impl Link {
                 Err(failure) => return Err(self.failed("read", &failure)),
             },
         };
-        let session = match self.connected(deadline).await {
-            Ok(session) => session,
-            Err(failure) => return Err(self.failed("reach the database", &failure)),
+        let by = match self.ready(row.as_ref(), deadline).await {
+            Ok(by) => by,
+            Err(Failure::Refused(why)) => return Err(self.failed("write", &why)),
+            Err(Failure::Lost(why)) => return Err(self.failed("reach the database", &why)),
+        };
+        // That one and no other: the statement is known to it alone.
+        let Some(session) = &self.session else {
+            return Err(self.failed("reach the database", &"the connection has ended"));
         };
         let sent = Instant::now();
-        match session.replace(text, row.as_ref(), deadline).await {
+        match session.replace(&by, text, row.as_ref(), deadline).await {
             Ok(Some(revision)) => {
                 let script = text.to_owned();
                 self.known = Some(Row { revision, script });
@@ -276,9 +282,25 @@ impl Link {
             Err(Failure::Lost(why)) => {
                 self.leave(&why);
                 self.known = None;
-                let settled = deadline.max(sent + self.options.patience.mul_f64(GIVEN_UP));
+                let settled = sent + self.options.given_up();
                 let last = deadline + self.options.patience;
                 self.find_out(text, row.as_ref(), settled, last, why).await
+            }
+        }
+    }
+
+    /// Gets ready to replace a row. What is lost here was not a change yet: another connection is as good.
+    async fn ready(&mut self, row: Option<&Row>, deadline: Instant) -> Result<Statement, Failure> {
+        let mut fresh = self.session.is_none();
+        loop {
+            match self.connected(deadline).await?.ready(row, deadline).await {
+                Err(Failure::Lost(why)) => {
+                    self.leave(&why);
+                    if std::mem::replace(&mut fresh, true) {
+                        return Err(Failure::Lost(why));
+                    }
+                }
+                done => return done,
             }
         }
     }
@@ -324,9 +346,6 @@ impl Link {
 
 /// A session that lasted so long was one: the next wait is short again.
 const STEADY: Duration = Duration::from_secs(10);
-
-/// When a server has given up what was sent to it, in patiences: its own limit is three quarters, the rest is the way.
-const GIVEN_UP: f64 = 0.875;
 
 /// Between two looks whether a change was made.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client};
+use tokio_postgres::{AsyncMessage, Client, Statement};
 
 /// The row as it was read or written last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,11 +95,7 @@ impl Session {
         deadline: Instant,
         ears: Ears,
     ) -> Result<Session, Failure> {
-        let mut config = options.config.clone();
-        if config.get_application_name().is_none() {
-            config.application_name("quotient");
-        }
-        let connect = (options.connect)(config);
+        let connect = (options.connect)(options.connection());
         let (client, messages) = within(deadline, connect).await?;
         let fleet = options.fleet.clone();
         let task = tokio::spawn(hear(messages, fleet.clone(), ears));
@@ -110,7 +106,7 @@ impl Session {
             member: options.member.clone(),
             messages: task,
         };
-        match within(deadline, session.prepare(options.patience)).await {
+        match within(deadline, session.prepare(options.statement_limit())).await {
             Ok(()) => Ok(session),
             Err(failure) => {
                 session.end();
@@ -119,9 +115,9 @@ impl Session {
         }
     }
 
-    async fn prepare(&self, patience: Duration) -> Result<(), tokio_postgres::Error> {
+    async fn prepare(&self, limit: Duration) -> Result<(), tokio_postgres::Error> {
         // The server gives up before we do: then it is certain that nothing happened.
-        let limit = (patience.mul_f64(0.75).as_millis() as u64).max(1);
+        let limit = limit.as_millis();
         let set = format!("SET statement_timeout = {limit}; SET lock_timeout = {limit}");
         self.client.batch_execute(&set).await?;
         // CREATE TABLE IF NOT EXISTS wants the right to create also where it has nothing to do.
@@ -149,23 +145,38 @@ impl Session {
         }))
     }
 
-    /// Replaces the row if it is still `seen`: its new revision, or none if it is not.
+    /// Gets ready to [replace](Session::replace) the row `seen`, or to make the first one: nothing is changed.
+    pub(super) async fn ready(
+        &self,
+        seen: Option<&Row>,
+        deadline: Instant,
+    ) -> Result<Statement, Failure> {
+        let text = match seen {
+            None => &self.schema.insert,
+            Some(_) => &self.schema.update,
+        };
+        within(deadline, self.client.prepare(text)).await
+    }
+
+    /// Replaces the row if it is still `seen`: its new revision, or none if it is not. It is one message, sent when this
+    /// is called.
     pub(super) async fn replace(
         &self,
+        by: &Statement,
         text: &str,
         seen: Option<&Row>,
         deadline: Instant,
     ) -> Result<Option<i64>, Failure> {
-        let (schema, member) = (&self.schema, &self.member);
+        let member = &self.member;
         let rows = match seen {
             None => {
                 let params: [&(dyn ToSql + Sync); 3] = [&self.fleet, &text, member];
-                within(deadline, self.client.query(&schema.insert, &params)).await
+                within(deadline, self.client.query(by, &params)).await
             }
             Some(row) => {
                 let params: [&(dyn ToSql + Sync); 5] =
                     [&self.fleet, &text, member, &row.revision, &row.script];
-                within(deadline, self.client.query(&schema.update, &params)).await
+                within(deadline, self.client.query(by, &params)).await
             }
         };
         match rows?.first() {

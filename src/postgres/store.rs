@@ -114,7 +114,9 @@ impl PostgresCatalog {
     }
 
     /// How long an answer of the database is waited for, connecting included; at least 10 ms, a day at most. A statement that changes
-    /// the catalog fails after it, or after twice of it if the answer was lost. Default: 5 s.
+    /// the catalog fails after it, or after twice of it if the answer was lost. A fifth of it is what a message may be under
+    /// way, unless the configuration has a `tcp_user_timeout` of its own; the server gives up a statement after seven
+    /// tenths. Default: 5 s.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> PostgresCatalog {
         self.options.patience = patience.clamp(LEAST, MOST);

@@ -2,7 +2,8 @@
 //!
 //! Mechanism; any thread. I/O, timers and tokio's deferred yields wake tasks on the very thread that the
 //! worker's driver will run on in a moment. Left here, those of the stream that it served last are taken up by the worker
-//! that polled them last, with warm caches, and the others go to their groups, a whole run of one group under one lock;
+//! that polled them last, with warm caches, and the others go to their groups, a whole run of one group under one lock,
+//! but for a single task of another group, which makes the worker that group's;
 //! one by one through the groups' queues, they would move between workers (measured: twice the CPU per yield).
 //! Invariants:
 //! 1. The inbox is closed while its worker is aside, and once it is given up.

@@ -182,7 +182,7 @@ impl Core {
     }
 }
 
-/// The query whose stream has this number: see `Account::stream`.
+/// The query whose stream has this number: see `Account::stream_number`.
 fn query_of(stream: u64) -> Option<QueryId> {
     (stream & 1 == 1 && stream != super::NOBODY).then_some(QueryId(stream >> 1))
 }

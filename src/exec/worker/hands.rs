@@ -211,8 +211,8 @@ impl Worker {
     }
 
     /// Takes up what arrived while the worker was not running: of the served stream into the ring, the rest goes to
-    /// its groups. If none is served, the first task of the group that was served last decides on the stream. False if
-    /// there was nothing for the worker itself.
+    /// its groups. If none is served, the first task of the group that was served last decides on the stream, or a single
+    /// task on the group too. False if there was nothing for the worker itself.
     pub(super) fn open_mail(&self) -> bool {
         if self.seat.inbox.is_empty() {
             return false;

@@ -8,7 +8,8 @@
 //!    (queues, wake-ups) is thereby charged to the group that caused it. What the operating system took
 //!    from the thread meanwhile is not: see `stolen.rs`.
 //! 3. A group whose tasks this worker holds re-enters the level-1 queue *before* its slice is stopped, so
-//!    that it is never taken for idle in between.
+//!    that it is never taken for idle in between. One task that came by mail while nobody is queued is held without
+//!    that, until its slice ends.
 //! 4. Whatever is given back or left behind is followed by a notify if anybody sleeps.
 
 mod aside;
@@ -75,7 +76,7 @@ pub struct Worker {
     offer_at: Cell<usize>,
     /// The group served now, or the one served last, kept to spare its reference count.
     group: RefCell<Option<Arc<Group>>>,
-    /// Its number, at hand for a look on every poll.
+    /// The number of the one that a slice was begun for last, at hand for a look on every poll.
     uid: Cell<u64>,
     serving: Cell<bool>,
     turn: Cell<Option<Turn>>,

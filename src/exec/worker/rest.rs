@@ -13,8 +13,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::task::Waker;
 
 impl Worker {
-    /// A searcher that found work stops searching; if anything is left for others, one more is woken.
-    pub(super) fn wake_others(&self) {
+    /// A searcher that found work stops searching; if anything is left for others, one more is woken. `own`: how many of
+    /// the queued groups are its own, one or none.
+    pub(super) fn wake_others(&self, own: usize) {
         if self.searching.take() {
             self.core.sleepers.stop_searching();
         }
@@ -26,7 +27,7 @@ impl Worker {
                 .map_or(0, |group| group.ready());
             let groups = self.core.queued_groups();
             // Another group counts as one task: if it is more, this worker will find out when it serves it.
-            let others = groups.saturating_sub(1);
+            let others = groups.saturating_sub(own);
             // What outlasted a slice is more than a burst, whatever the average says.
             let enough = if self.outlasted.take() {
                 2

@@ -29,6 +29,9 @@ impl Worker {
         self.settle(now);
         let mut discard = self.discard.borrow_mut();
         let mut sched = self.core.sched.lock();
+        if came {
+            self.skip_idle_time(&mut sched, now);
+        }
         let lone = if lone {
             self.start_lone(&mut sched, now)
         } else {
@@ -50,7 +53,8 @@ impl Worker {
             Next::Nothing => self.let_go(now),
             Next::Look => {}
         }
-        self.wake_others();
+        // Its own group is not looked for by others, but counts if it is queued.
+        self.wake_others(usize::from(!self.lone.get()));
         next
     }
 
@@ -63,7 +67,7 @@ impl Worker {
         self.stop(&mut sched, now);
         self.core.publish(&sched);
         drop(sched);
-        self.wake_others();
+        self.wake_others(1);
     }
 
     /// The group's side of the end of a slice: level 2 is charged, counters are poured out, and the tasks
@@ -132,6 +136,15 @@ impl Worker {
         Some(Next::Slice(slice, None))
     }
 
+    /// Mail may change the group without anybody saying so to the scheduler. Where nobody else has work, nobody was
+    /// entitled to the time until now.
+    fn skip_idle_time(&self, sched: &mut Sched, now: Nanos) {
+        let another = self.with_group(|group| group.uid != self.uid.get());
+        if another && sched.fair.working_groups().next().is_none() {
+            sched.ledger.skip(now);
+        }
+    }
+
     /// A slice has begun. Under the lock: whoever asks for its end must not be overheard.
     fn begun(&self, sched: &mut Sched, now: Nanos) {
         self.seat.preempt.store(false, Relaxed);
@@ -140,16 +153,24 @@ impl Worker {
     }
 
     /// What is held outlasts the slice when the host has its turn, and what was given back when it ended is ready: another
-    /// worker may have found nothing that it could take and have dequeued the group meanwhile. Whoever else makes tasks
+    /// worker may have found nothing that it could take and have dequeued the group meanwhile. And what others hold who
+    /// serve it too may be taken by this worker, if nobody has said so by a place in the queue. Whoever else makes tasks
     /// ready sees to it himself.
     pub(super) fn queue_held(&self, sched: &mut Sched, now: Nanos) {
         let group = self.group.borrow();
         let Some(group) = group.as_deref() else {
             return;
         };
-        let left = self.left.take() && self.serving.get();
-        let ready = self.holds_tasks() || (left && group.ready() > 0);
-        if ready && !sched.fair.is_queued(group.slot) {
+        let left = self.left.take();
+        if sched.fair.is_queued(group.slot) {
+            return;
+        }
+        let others = || {
+            sched.fair.is_served_by_others(group.slot)
+                && self.core.stealable(group.uid, self.index, now)
+        };
+        let ready = || (left && group.ready() > 0) || others();
+        if self.holds_tasks() || (self.serving.get() && ready()) {
             group.set_active();
             sched.fair.wake(group.slot, now, false);
         }
@@ -181,6 +202,10 @@ impl Worker {
         if let Some(group) = group.as_deref().filter(|_| self.holds_tasks()) {
             self.give_back(group, now);
             group.expose_quietly();
+            // What only has to be dropped passes by the cap, but nobody saw it while it was held.
+            if group.is_held_back() && group.has_urgent() {
+                self.core.excuse(group);
+            }
         }
     }
 

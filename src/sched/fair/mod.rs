@@ -189,6 +189,11 @@ impl Fair {
         self.queue.contains(slot.0) || self.dry.contains(slot.0)
     }
 
+    /// Whether a worker serves the group beside another one, who asks.
+    pub fn is_served_by_others(&self, slot: Slot) -> bool {
+        self.group(slot).running > 1
+    }
+
     /// Whether the group has queued or running tasks.
     pub fn has_work(&self, slot: Slot) -> bool {
         self.is_queued(slot) || self.group(slot).running > 0

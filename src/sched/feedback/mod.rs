@@ -335,10 +335,8 @@ impl<T> Feedback<T> {
             .levels
             .iter()
             .filter(|l| !l.is_empty() || l.running > 0);
-        let floor = match busy.map(|l| l.used).min() {
-            Some(least) => least.saturating_sub(scaled(self.base / 2, level)),
-            None => self.most,
-        };
+        let least = busy.map(|l| l.used).min().unwrap_or(self.most);
+        let floor = least.saturating_sub(scaled(self.base / 2, level));
         self.levels[level].used = self.levels[level].used.max(floor);
     }
 }
