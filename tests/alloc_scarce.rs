@@ -1,20 +1,60 @@
 //! Where the system has no memory left for tags: a block is its owner's all the same, or it is refused. Each in a process
 //! of its own, under a limit of its address space.
 //!
-//! The allocator is called directly, beside the program's own, so that nothing else needs what is scarce. Blocks with a footer
-//! bring the inner one up; where there are none, this would need another beginning.
+//! The allocator is called directly, beside the program's own, so that nothing else needs what is scarce, and over one that
+//! counts what it has handed out. Blocks with a footer bring that up; where there are none, this would need another beginning.
 
-#![cfg(all(unix, not(quotient_side_table)))]
+#![cfg(all(target_os = "linux", feature = "mimalloc", not(quotient_side_table)))]
 #![allow(unsafe_code, clippy::unwrap_used, clippy::undocumented_unsafe_blocks)]
 
-use quotient::alloc::GroupAlloc;
+use quotient::alloc::{GroupAlloc, Mimalloc};
 use quotient::mem::{OwnerHandle, enter, serve};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::os::unix::process::ExitStatusExt as _;
+use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 mod support;
 
-static ALLOC: GroupAlloc = GroupAlloc::new();
+static ALLOC: GroupAlloc<Counted> = GroupAlloc::over(Counted);
+
+/// mimalloc, counted: what was asked for must come back, and with the size that it was asked for with.
+struct Counted;
+
+static BLOCKS: AtomicI64 = AtomicI64::new(0);
+static BYTES: AtomicI64 = AtomicI64::new(0);
+static CALLS_OF_ALLOC: AtomicI64 = AtomicI64::new(0);
+
+fn counted(block: *mut u8, bytes: i64, blocks: i64) -> *mut u8 {
+    if !block.is_null() {
+        BLOCKS.fetch_add(blocks, Relaxed);
+        BYTES.fetch_add(bytes, Relaxed);
+    }
+    block
+}
+
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS_OF_ALLOC.fetch_add(1, Relaxed);
+        counted(unsafe { Mimalloc.alloc(layout) }, layout.size() as i64, 1)
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let block = unsafe { Mimalloc.alloc_zeroed(layout) };
+        counted(block, layout.size() as i64, 1)
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        counted(block, -(layout.size() as i64), -1);
+        unsafe { Mimalloc.dealloc(block, layout) };
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let new = unsafe { Mimalloc.realloc(block, layout, new_size) };
+        counted(new, new_size as i64 - layout.size() as i64, 0)
+    }
+}
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -77,34 +117,83 @@ fn warmed_up() {
     }
 }
 
+/// Sizes and what they become: tags that stay where they are, that move within the table, into it and out of it.
+const RESIZED: [(usize, usize); 9] = [
+    (8, 16),
+    (64, 128),
+    (200, 256),
+    (512, KIB),
+    (KIB, 1000),
+    (4 * KIB, 4 * KIB - 1),
+    (20 * KIB, 20 * KIB - 1),
+    (100_000, 99_999),
+    (16 * KIB, 40 * KIB),
+];
+
+/// A block and what it is filled with.
+#[derive(Clone, Copy)]
+struct Block(*mut u8, usize, u8);
+
+impl Block {
+    fn fill(self) {
+        if !self.0.is_null() {
+            unsafe { self.0.write_bytes(self.2, self.1) };
+        }
+    }
+
+    /// Bytes of the first `size` that are others.
+    fn wrong(self, size: usize) -> usize {
+        let bytes = unsafe { std::slice::from_raw_parts(self.0, size.min(self.1)) };
+        bytes.iter().filter(|&&byte| byte != self.2).count()
+    }
+}
+
 /// Two MiB are left: not enough for all the tags of a stretch of addresses.
 fn little(query: &Arc<OwnerHandle>) {
-    let taken = Taken::down_to(2 * MIB);
-    let mut blocks = [(std::ptr::null_mut::<u8>(), 0); 8 * 50];
-    let mut live = 0;
-    let mut wrong = 0;
+    // Had first and given back last, so that it does not matter what the rest is.
+    let left = layout(2 * MIB);
+    let gap = unsafe { System.alloc(left) };
+    let taken = Taken::down_to(64 * KIB);
+    unsafe { System.dealloc(gap, left) };
+    let mut blocks = [Block(null_mut(), 0, 0); RESIZED.len() * 40];
+    let mut used = 0;
+    let (mut live, mut resized) = (0, 0);
+    // Of blocks that were not their owner's, of bytes that changed, and of those that moved for nothing.
+    let mut wrong = [0; 3];
     for (n, block) in blocks.iter_mut().enumerate() {
-        let size = IN_TABLE[n % IN_TABLE.len()];
-        *block = (unsafe { ALLOC.alloc(layout(size)) }, size);
+        let (size, _) = RESIZED[n % RESIZED.len()];
+        *block = Block(unsafe { ALLOC.alloc(layout(size)) }, size, n as u8);
+        block.fill();
         if !block.0.is_null() {
-            live += size as u64;
+            live += 1;
+            used += size as u64;
         }
-        wrong += usize::from(query.used() != live);
+        wrong[0] += usize::from(query.used() != used);
     }
-    // Growing and shrinking too.
-    for (block, size) in &mut blocks {
-        let other = if *size < KIB { 2 * *size } else { *size - 1 };
-        let moved = unsafe { ALLOC.realloc(*block, layout(*size), other) };
-        if !moved.is_null() {
-            live = live + other as u64 - *size as u64;
-            (*block, *size) = (moved, other);
+    for (block, (size, other)) in blocks.iter_mut().zip(RESIZED.into_iter().cycle()) {
+        if block.0.is_null() {
+            continue;
         }
-        wrong += usize::from(query.used() != live);
+        let calls = CALLS_OF_ALLOC.load(Relaxed);
+        let moved = unsafe { ALLOC.realloc(block.0, layout(size), other) };
+        if !moved.is_null() {
+            resized += 1;
+            used = used + other as u64 - size as u64;
+            (block.0, block.1) = (moved, other);
+        }
+        wrong[0] += usize::from(query.used() != used);
+        wrong[1] += block.wrong(size);
+        let stays = other < size && other.ilog2() == size.ilog2();
+        wrong[2] += usize::from(stays && CALLS_OF_ALLOC.load(Relaxed) != calls);
+        block.fill();
     }
     drop(taken);
-    assert_eq!(wrong, 0, "blocks were not their owner's");
-    for (block, size) in blocks {
-        free(block, size);
+    println!("{live} and {resized} of {}", blocks.len());
+    assert_eq!(wrong, [0; 3]);
+    assert!(live >= 300 && resized >= 300, "{live} and {resized}");
+    for block in blocks.into_iter().filter(|block| !block.0.is_null()) {
+        assert_eq!(block.wrong(block.1), 0, "{} bytes", block.1);
+        free(block.0, block.1);
     }
 }
 
@@ -140,6 +229,13 @@ fn nothing(query: &Arc<OwnerHandle>) {
     }
 }
 
+/// Nothing is left, and nobody has noticed when a block is grown.
+fn first() {
+    let kept = unsafe { ALLOC.alloc(layout(200)) };
+    let _taken = Taken::down_to(64);
+    unsafe { ALLOC.realloc(kept, layout(200), 256) };
+}
+
 /// What the other tests start, as a process; by itself it has nothing to do.
 #[test]
 fn child() {
@@ -155,10 +251,12 @@ fn child() {
         match name.as_str() {
             "little" => little(&query),
             "nothing" => nothing(&query),
+            "first" => first(),
             other => panic!("nothing is called {other}"),
         }
     }
     assert_eq!((query.used(), governor.used()), (0, 0));
+    assert_eq!((BLOCKS.load(Relaxed), BYTES.load(Relaxed)), (0, 0));
     println!("alive");
 }
 
@@ -170,4 +268,13 @@ fn blocks_are_their_owners_where_there_is_little_room_for_tags() {
 #[test]
 fn a_block_whose_tag_cannot_be_had_is_refused_and_what_it_would_have_replaced_stays() {
     support::in_child_within(ADDRESS_SPACE, "nothing");
+}
+
+#[test]
+fn a_block_that_has_moved_when_its_tag_cannot_be_had_for_the_first_time_ends_the_process() {
+    let ended = support::child_within(ADDRESS_SPACE, "first");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.signal(), Some(6), "{said}");
+    // Not by the program's own allocator.
+    assert!(!said.contains("memory allocation"), "{said}");
 }

@@ -26,9 +26,10 @@
 //!    that the compiler knows nothing about. Where there is no inline assembler, all tags are in the table.
 //! 5. *No tag, no block.* Where the system has no memory for a tag, the inner block goes back and the request is refused as
 //!    one that the inner allocator refuses. So every block that is handed out has a place for its tag; and the table takes
-//!    no place away, so that the place is the same at the end of the block. Only [growing](GlobalAlloc::realloc) a block
-//!    in the inner allocator cannot be taken back: it is left alone as soon as such memory was once missing, and the
-//!    first time that it is missing, should that be there, ends the process.
+//!    no place away, so that the place is the same at the end of the block. Only [resizing](GlobalAlloc::realloc) a block
+//!    in the inner allocator cannot be taken back: as soon as such memory was once missing, a block is copied instead, unless
+//!    it gets smaller and its new tag has a place where it is. Memory that is missing for the first time, or for a
+//!    smaller block that was moved all the same, ends the process.
 
 #![allow(
     unsafe_code,

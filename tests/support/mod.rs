@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, Once, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -128,20 +128,33 @@ pub(crate) fn in_child_with((name, value): (&str, &str), what: &str) -> String {
 
 /// The same under a limit of the address space, in bytes.
 pub(crate) fn in_child_within(address_space: usize, what: &str) -> String {
+    told(within_limit(address_space), what)
+}
+
+/// The same, however it ends.
+pub(crate) fn child_within(address_space: usize, what: &str) -> Output {
+    output(within_limit(address_space), what)
+}
+
+fn within_limit(address_space: usize) -> Command {
     let mut shell = Command::new("sh");
     shell
         .args(["-c", "ulimit -v $0 && exec \"$@\""])
         .arg((address_space >> 10).to_string())
         .arg(std::env::current_exe().unwrap());
-    told(shell, what)
+    shell
 }
 
-fn told(mut command: Command, what: &str) -> String {
-    let child = command
+fn output(mut command: Command, what: &str) -> Output {
+    command
         .args(["child", "--exact", "--nocapture"])
         .env(CHILD, what)
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+fn told(command: Command, what: &str) -> String {
+    let child = output(command, what);
     let (out, err) = (
         String::from_utf8_lossy(&child.stdout),
         String::from_utf8_lossy(&child.stderr),

@@ -6,7 +6,7 @@
 
 use super::GroupAlloc;
 use super::put::put;
-use super::table::is_scarce;
+use super::table::{Part, is_scarce, place_or_make};
 use super::tag::{inner_layout, inner_size, is_behind};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
@@ -25,7 +25,7 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         new_size: usize,
         owner: u16,
     ) -> *mut u8 {
-        if !is_behind(new_size) && is_scarce() {
+        if !is_behind(new_size) && is_scarce() && !has_place(block, layout.size(), new_size) {
             // SAFETY: by the caller.
             return unsafe { self.copied(block, layout, new_size, owner) };
         }
@@ -44,7 +44,7 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         }
     }
 
-    /// The same, where the old block must not go before the new one is tagged.
+    /// The same, where the old block must not go before the new one is tagged: so there are two of it for a moment.
     ///
     /// # Safety
     ///
@@ -76,4 +76,11 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
             new
         }
     }
+}
+
+/// Whether a block gets smaller and has a place for its tag where it is, which is where allocators leave such blocks; that
+/// there are two of it would be refused where memory is short, and whoever makes a block smaller expects no refusal.
+#[cold]
+fn has_place(block: *mut u8, size: usize, new_size: usize) -> bool {
+    new_size <= size && place_or_make(block, Part::of(new_size)).is_some()
 }

@@ -168,7 +168,7 @@ pub(super) fn place_or_make(block: *mut u8, part: Part) -> Option<&'static Atomi
     let piece = unsafe { piece_of(entry, place) };
     let mut tags = piece.load(Acquire);
     if tags.is_null() {
-        tags = publish(piece, mapped(PIECE_SIZE)?, 0, PIECE_SIZE);
+        tags = publish(piece, mapped(PIECE_SIZE), 0, PIECE_SIZE)?;
     }
     // SAFETY: a piece that was published is `PIECE_PLACES` zeroed atomics that are never freed.
     Some(unsafe { &*tags.add(place % PIECE_PLACES) })
@@ -180,11 +180,10 @@ fn leaf_or_directory(entry: &Tags, leaf: bool) -> Option<*mut AtomicU16> {
     if !now.is_null() {
         return Some(now);
     }
-    if leaf && let Some(leaf) = mapped(LEAF_SIZE) {
-        return Some(publish(entry, leaf, 0, LEAF_SIZE));
+    if leaf && let Some(given) = publish(entry, mapped(LEAF_SIZE), 0, LEAF_SIZE) {
+        return Some(given);
     }
-    let directory = mapped(DIRECTORY_SIZE)?;
-    Some(publish(entry, directory, DIRECTORY, DIRECTORY_SIZE))
+    publish(entry, mapped(DIRECTORY_SIZE), DIRECTORY, DIRECTORY_SIZE)
 }
 
 /// Neither null nor a directory.
@@ -224,15 +223,26 @@ fn mapped(size: usize) -> Option<*mut u8> {
     None
 }
 
-/// Gives a null entry what was [mapped] for it, unless another thread was first. What it has now.
-fn publish(entry: &Tags, pages: *mut u8, mark: usize, size: usize) -> *mut AtomicU16 {
+/// Gives an entry that was null what was [mapped] for it, unless another thread was first. What it has now; none if it still
+/// has nothing.
+fn publish(
+    entry: &Tags,
+    pages: Option<*mut u8>,
+    mark: usize,
+    size: usize,
+) -> Option<*mut AtomicU16> {
+    let Some(pages) = pages else {
+        // What was missing may be what another thread has mapped for the same entry.
+        let first = entry.load(Acquire);
+        return (!first.is_null()).then_some(first);
+    };
     let marked = pages.map_addr(|address| address | mark).cast();
     match entry.compare_exchange(null_mut(), marked, AcqRel, Acquire) {
-        Ok(_) => marked,
+        Ok(_) => Some(marked),
         Err(first) => {
             // SAFETY: they were mapped for this, of this size, and nobody else has seen them.
             unsafe { unmap(pages, size) };
-            first
+            Some(first)
         }
     }
 }
@@ -240,11 +250,11 @@ fn publish(entry: &Tags, pages: *mut u8, mark: usize, size: usize) -> *mut Atomi
 #[cfg(test)]
 mod tests {
     use super::{
-        DIRECTORY, DIRECTORY_SIZE, LEAF_BITS, LEAST, PIECES, PLACES, Part, TABLE, mapped,
-        place_in_leaf, place_or_make, publish, tag_in_leaf, tag_in_piece,
+        DIRECTORY, DIRECTORY_SIZE, LEAF_BITS, LEAST, PIECE_SIZE, PIECES, PLACES, Part, TABLE, Tags,
+        mapped, place_in_leaf, place_or_make, publish, tag_in_leaf, tag_in_piece,
     };
     use std::collections::HashSet;
-    use std::ptr::without_provenance_mut;
+    use std::ptr::{null_mut, without_provenance_mut};
     use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
     static NEXT: AtomicU16 = AtomicU16::new(1);
@@ -267,13 +277,13 @@ mod tests {
     }
 
     fn in_pieces(address: usize) {
-        let directory = mapped(DIRECTORY_SIZE).unwrap();
         publish(
             &TABLE[address >> LEAF_BITS],
-            directory,
+            mapped(DIRECTORY_SIZE),
             DIRECTORY,
             DIRECTORY_SIZE,
-        );
+        )
+        .unwrap();
         let block = without_provenance_mut::<u8>(address);
         place_or_make(block, Part::of(64)).unwrap();
         assert!(place_in_leaf(block, Part::of(64)).is_none());
@@ -327,6 +337,24 @@ mod tests {
         for part in LEAST.ilog2()..=LEAF_BITS {
             place(last, 1 << part);
             place(last >> part << part, 1 << part);
+        }
+    }
+
+    #[test]
+    fn whoever_comes_second_with_tags_for_an_entry_or_has_none_takes_those_of_the_first() {
+        for mark in [0, DIRECTORY] {
+            let entry = Tags::new(null_mut());
+            assert_eq!(publish(&entry, None, mark, PIECE_SIZE), None);
+            let first = publish(&entry, mapped(PIECE_SIZE), mark, PIECE_SIZE).unwrap();
+            assert_eq!(entry.load(Relaxed), first);
+            for (second, of) in [
+                (mapped(PIECE_SIZE), PIECE_SIZE),
+                (mapped(DIRECTORY_SIZE), DIRECTORY_SIZE),
+                (None, 0),
+            ] {
+                assert_eq!(publish(&entry, second, DIRECTORY, of), Some(first));
+                assert_eq!(entry.load(Relaxed), first);
+            }
         }
     }
 
