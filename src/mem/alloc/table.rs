@@ -55,7 +55,7 @@ static TABLE: [Tags; REGIONS] = [const { Tags::new(null_mut()) }; REGIONS];
 /// does not begin at an odd one.
 const DIRECTORY: usize = if usize::BITS == 64 { 1 << 63 } else { 1 };
 
-/// A leaf could not be mapped, or a part of one.
+/// A leaf could not be mapped, or a part of one, or an address was beyond the table.
 static SCARCE: AtomicBool = AtomicBool::new(false);
 
 /// Whether memory for tags was missing once, and may be again.
@@ -159,7 +159,12 @@ unsafe fn region_of_tagged(block: *mut u8) -> *mut AtomicU16 {
 pub(super) fn place_or_make(block: *mut u8, part: Part) -> Option<&'static AtomicU16> {
     let region = block.addr() >> LEAF_BITS;
     let place = part.place(block.addr());
-    let entry = leaf_or_directory(TABLE.get(region)?, region > 0)?;
+    let Some(entry) = TABLE.get(region) else {
+        // As good as no memory: the next block that is resized must not find out when it has moved.
+        SCARCE.store(true, Relaxed);
+        return None;
+    };
+    let entry = leaf_or_directory(entry, region > 0)?;
     if is_leaf(entry) {
         // SAFETY: as in `place_in_leaf`.
         return Some(unsafe { &*entry.add(place) });
@@ -251,7 +256,7 @@ fn publish(
 mod tests {
     use super::{
         DIRECTORY, DIRECTORY_SIZE, LEAF_BITS, LEAST, PIECE_SIZE, PIECES, PLACES, Part, TABLE, Tags,
-        mapped, place_in_leaf, place_or_make, publish, tag_in_leaf, tag_in_piece,
+        is_scarce, mapped, place_in_leaf, place_or_make, publish, tag_in_leaf, tag_in_piece,
     };
     use std::collections::HashSet;
     use std::ptr::{null_mut, without_provenance_mut};
@@ -369,6 +374,7 @@ mod tests {
         let beyond = without_provenance_mut::<u8>(usize::MAX - 4096);
         if usize::BITS == 64 {
             assert!(place_or_make(beyond, Part::of(64)).is_none());
+            assert!(is_scarce());
             assert!(place_in_leaf(beyond, Part::of(64)).is_none());
         }
     }
