@@ -266,8 +266,9 @@ fn publish(
 #[cfg(test)]
 mod tests {
     use super::{
-        DIRECTORY, DIRECTORY_SIZE, LEAF_BITS, LEAST, PIECE_SIZE, PIECES, PLACES, Part, TABLE, Tags,
-        is_scarce, mapped, place_in_leaf, place_or_make, publish, tag_in_leaf, tag_in_piece,
+        DIRECTORY, DIRECTORY_SIZE, LEAF_BITS, LEAST, PIECE_SIZE, PIECES, PLACES, Part, REGIONS,
+        TABLE, Tags, is_scarce, mapped, place_in_leaf, place_or_make, publish, tag_in_leaf,
+        tag_in_piece,
     };
     use std::collections::HashSet;
     use std::ptr::{null_mut, without_provenance_mut};
@@ -275,10 +276,10 @@ mod tests {
 
     static NEXT: AtomicU16 = AtomicU16::new(1);
 
-    /// Ranges of addresses that no allocator gives: the table never looks at what is there.
-    const NOWHERE: usize = 0x7ff1 << 32;
-    const NOWHERE_ELSE: usize = 0x7ff2 << 32;
-    const NOWHERE_IN_PIECES: usize = 0x7ff3 << 32;
+    /// The last of all addresses, eight regions for each test; the table never looks at what is there.
+    const NOWHERE: usize = (REGIONS - 8) << LEAF_BITS;
+    const NOWHERE_ELSE: usize = (REGIONS - 16) << LEAF_BITS;
+    const NOWHERE_IN_PIECES: usize = (REGIONS - 24) << LEAF_BITS;
 
     fn place(address: usize, size: usize) -> usize {
         let (block, part) = (without_provenance_mut::<u8>(address), Part::of(size));
