@@ -1,7 +1,7 @@
 //! [`GroupAlloc`]: a global allocator that knows whose every block is. The crate's one unsafe room:
 //! this file and its parts.
 //!
-//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of leaves for tags. It adds to the
+//! Mechanism; any thread: no lock, no log, no panic, and no allocation but of room for tags. It adds to the
 //! allocator inside (the *inner* one) a tag per block, the 16-bit number of its owner:
 //!
 //! ```text
@@ -24,14 +24,22 @@
 //!    other is a call: reading behind `size` is then "unreachable", writing a footer "dead". Every pointer that
 //!    comes in or goes out is therefore passed through an empty assembler statement, whose result is a pointer
 //!    that the compiler knows nothing about. Where there is no inline assembler, all tags are in the table.
+//! 5. *No tag, no block.* Where the system has no memory for a tag, the inner block goes back and the request is refused as
+//!    one that the inner allocator refuses. So every block that is handed out has a place for its tag; and the table takes
+//!    no place away, so that the place is the same at the end of the block. Only [resizing](GlobalAlloc::realloc) a block
+//!    in the inner allocator cannot be taken back: as soon as such memory was once missing, a block is copied instead, unless
+//!    it gets smaller and its new tag has a place where it is. Memory that is missing for the first time, or for a
+//!    smaller block that was moved all the same, ends the process.
 
 #![allow(
     unsafe_code,
     reason = "GlobalAlloc is an unsafe trait; denied in the rest of the crate"
 )]
 
+mod grow;
 #[cfg(feature = "mimalloc")]
 mod inner;
+mod pages;
 mod put;
 mod table;
 mod tag;
@@ -40,13 +48,13 @@ mod tag;
 pub use inner::Mimalloc;
 
 use super::local;
-use put::{tag, tag_behind, tag_in_table};
+use put::{put_behind, put_in_leaf};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU16;
-use table::place_of;
+use table::{Part, place_or_make, tag_in_leaf, tag_in_piece};
 use tag::{
-    footer_layout, incoming, inner_layout, inner_size, is_behind, is_small, owner_in_table,
+    footer_layout, incoming, inner_layout, is_behind, is_power, is_small, outgoing, owner_behind,
     owner_of, table_layout,
 };
 
@@ -101,7 +109,8 @@ impl<A> GroupAlloc<A> {
 // ---- the allocator ------------------------------------------------------------------------------------------
 
 // Each kind of block has functions of its own, so that none saves registers for what only another needs; and each of
-// them ends with a call that may be a jump.
+// them ends with a call that may be a jump. The owner is asked for when the inner allocator has returned, so that it needs no
+// register meanwhile: an allocator enters no other.
 impl<A: GlobalAlloc> GroupAlloc<A> {
     /// A block with a footer.
     ///
@@ -112,59 +121,57 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     unsafe fn alloc_behind(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller, and as in `block_for`.
         unsafe {
-            match local::take_kept(layout.size() as u64) {
-                Some(owner) => {
-                    let block = self.inner.alloc(footer_layout(layout));
-                    tag_behind(block, layout.size(), owner)
-                }
-                None => self.alloc_beyond_credit(layout),
+            if !local::take_kept(layout.size() as u64) {
+                return self.alloc_beyond_credit(layout);
             }
+            let block = self.inner.alloc(footer_layout(layout));
+            if block.is_null() {
+                return self.refused(block, layout, local::current());
+            }
+            put_behind(block, layout.size(), local::current());
+            outgoing(block)
         }
     }
 
-    /// A small block whose tag is in the table.
+    /// A block whose size is a power of two.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc), with a size that [is one](is_power).
+    #[inline(never)]
+    unsafe fn alloc_power(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller.
+        unsafe { self.alloc_tagged_apart(layout, Part::of_power(layout.size())) }
+    }
+
+    /// A block whose size is another, with its tag in the table.
     ///
     /// # Safety
     ///
     /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag is not behind it.
     #[inline(never)]
-    unsafe fn alloc_in_table(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: by the caller, and as in `block_for`.
-        unsafe {
-            if is_small(layout.size()) {
-                self.alloc_tagged_apart(layout)
-            } else {
-                self.alloc_large(layout)
-            }
-        }
-    }
-
-    /// A block that is not small.
-    ///
-    /// # Safety
-    ///
-    /// As for [`GroupAlloc::alloc_in_table`].
-    #[inline(never)]
-    unsafe fn alloc_large(&self, layout: Layout) -> *mut u8 {
+    unsafe fn alloc_above(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller.
-        unsafe { self.alloc_tagged_apart(layout) }
+        unsafe { self.alloc_tagged_apart(layout, Part::of(layout.size())) }
     }
 
     /// What both do, each for its sizes.
     ///
     /// # Safety
     ///
-    /// As for [`GroupAlloc::alloc_in_table`].
+    /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag is not behind it, and the part of its size.
     #[inline(always)]
-    unsafe fn alloc_tagged_apart(&self, layout: Layout) -> *mut u8 {
+    unsafe fn alloc_tagged_apart(&self, layout: Layout, part: Part) -> *mut u8 {
         // SAFETY: by the caller, and as in `block_for`.
         unsafe {
-            match local::take_kept(layout.size() as u64) {
-                Some(owner) => {
-                    let block = self.inner.alloc(table_layout(layout));
-                    tag_in_table(block, layout.size(), owner)
-                }
-                None => self.alloc_beyond_credit(layout),
+            if !local::take_kept(layout.size() as u64) {
+                return self.alloc_beyond_credit(layout);
+            }
+            let block = self.inner.alloc(table_layout(layout));
+            if put_in_leaf(block, part, local::current()) {
+                outgoing(block)
+            } else {
+                self.tagged_anew(block, layout, local::current())
             }
         }
     }
@@ -191,20 +198,21 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     /// As for [`alloc`](GlobalAlloc::alloc).
     #[inline(always)]
     unsafe fn block_for(&self, owner: u16, layout: Layout) -> *mut u8 {
-        // SAFETY: the inner layout is valid as the caller's is, and `tag` gets the block of the inner size for it.
+        // SAFETY: the inner layout is valid as the caller's is, and `tagged` gets the block of that layout.
         unsafe {
             let block = self.inner.alloc(inner_layout(layout));
-            tag(block, layout.size(), owner)
+            self.tagged(block, layout, owner)
         }
     }
 
-    /// Takes back a small block, after what was charged for it, so that nothing has to be kept in mind meanwhile.
+    /// Takes back a block, after what was charged for it, if that is the thread's to keep: so the call of the inner
+    /// allocator is a jump. Nobody else can be granted it before.
     ///
     /// # Safety
     ///
     /// As for [`dealloc`](GlobalAlloc::dealloc), with the owner that the block had.
     #[inline(always)]
-    unsafe fn dealloc_small(&self, block: *mut u8, layout: Layout, owner: u16) {
+    unsafe fn dealloc_of(&self, block: *mut u8, layout: Layout, owner: u16) {
         // SAFETY: by the caller, and invariant 1.
         unsafe {
             if local::give_kept(owner, layout.size() as u64) {
@@ -215,69 +223,88 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
         }
     }
 
-    /// The same for an owner who is not the current one, or whose credit would be too much.
+    /// The same for an owner who is not the current one, or whose credit would be too much: before what was charged for
+    /// it, so that it is free when others are granted that.
     ///
     /// # Safety
     ///
-    /// As for [`GroupAlloc::dealloc_small`].
+    /// As for [`GroupAlloc::dealloc_of`].
     #[inline(never)]
     unsafe fn dealloc_beyond_credit(&self, block: *mut u8, layout: Layout, owner: u16) {
-        local::give_more(owner, layout.size() as u64);
         // SAFETY: by the caller, and invariant 1.
         unsafe { self.inner.dealloc(block, inner_layout(layout)) };
+        local::give_more(owner, layout.size() as u64);
     }
 
-    /// Takes back a block whose tag is in the table.
+    /// Takes back a block with its tag in the table.
     ///
     /// # Safety
     ///
-    /// As for [`dealloc`](GlobalAlloc::dealloc).
-    #[inline(never)]
-    unsafe fn dealloc_in_table(&self, block: *mut u8, layout: Layout) {
+    /// As for [`dealloc`](GlobalAlloc::dealloc), with the part of the block's size.
+    #[inline(always)]
+    unsafe fn dealloc_tagged_apart(&self, block: *mut u8, layout: Layout, part: Part) {
         // SAFETY: by the caller.
         unsafe {
-            if is_small(layout.size()) {
-                self.dealloc_small(block, layout, owner_in_table(block, layout.size()));
-            } else {
-                self.dealloc_large(block, layout);
+            match tag_in_leaf(block, part) {
+                Some(owner) => self.dealloc_of(block, layout, owner),
+                None => self.dealloc_in_piece(block, layout),
             }
         }
     }
 
-    /// Takes back a block that is not small, before what was charged for it: when others take what is free now, it is.
+    /// Takes back a block whose size is no power of two, with its tag in the table.
     ///
     /// # Safety
     ///
     /// As for [`dealloc`](GlobalAlloc::dealloc).
     #[inline(never)]
-    unsafe fn dealloc_large(&self, block: *mut u8, layout: Layout) {
-        let owner = owner_in_table(block, layout.size());
-        // SAFETY: by the caller, and invariant 1.
-        unsafe { self.inner.dealloc(block, table_layout(layout)) };
-        local::give(owner, layout.size() as u64);
+    unsafe fn dealloc_above(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: by the caller.
+        unsafe { self.dealloc_tagged_apart(block, layout, Part::of(layout.size())) };
+    }
+
+    /// Takes back a block with its tag in the table, in a region that has no leaf.
+    ///
+    /// # Safety
+    ///
+    /// As for [`dealloc`](GlobalAlloc::dealloc).
+    #[cold]
+    #[inline(never)]
+    unsafe fn dealloc_in_piece(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: by the caller.
+        unsafe {
+            let owner = tag_in_piece(block, Part::of(layout.size()));
+            self.dealloc_of(block, layout, owner);
+        }
     }
 }
 
-/// Where the number of a block's owner is; none for a small block, or one that has no place.
+/// Where the number of a block's owner is; none for a small block.
 ///
 /// For the numbers to be right, whoever changes it has the block alone, and the block is of `size` bytes and from the
 /// global allocator, which is a [`GroupAlloc`].
 pub(super) fn tag_of(block: *mut u8, size: usize) -> Option<&'static AtomicU16> {
-    (!is_small(size)).then(|| place_of(block, size)).flatten()
+    if is_small(size) {
+        return None;
+    }
+    // It is there already.
+    place_or_make(block, Part::of(size))
 }
 
 // SAFETY: blocks are the inner allocator's, which is one, made two bytes longer or not (invariants 1 and 2), so that
 // they are valid, aligned and disjoint for the caller's layout. Nothing here unwinds: `local` and `slot` only do
-// arithmetic on cells and atomics. Null is returned where the inner allocator returns it or a limit refuses.
+// arithmetic on cells and atomics. Null is returned where the inner allocator returns it, a limit refuses or no tag can be had.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's layout is valid and of more than 0 bytes.
         unsafe {
-            if is_behind(layout.size()) {
+            if is_power(layout.size()) {
+                self.alloc_power(layout)
+            } else if is_behind(layout.size()) {
                 self.alloc_behind(layout)
             } else {
-                self.alloc_in_table(layout)
+                self.alloc_above(layout)
             }
         }
     }
@@ -291,20 +318,22 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         // SAFETY: as in `alloc`; the tag is behind the caller's bytes, which stay zero.
         unsafe {
             let block = self.inner.alloc_zeroed(inner_layout(layout));
-            tag(block, size, owner)
+            self.tagged(block, layout, owner)
         }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let block = incoming(block);
-        // SAFETY: the caller says that `block` is a live block of ours with this layout: `tag` handed it out, and
-        // it came from the inner allocator with the inner layout (invariant 1).
+        // SAFETY: the caller says that `block` is a live block of ours with this layout: it was tagged, and it came from
+        // the inner allocator with the inner layout (invariant 1).
         unsafe {
-            if is_behind(layout.size()) {
-                self.dealloc_small(block, layout, owner_of(block, layout.size()));
+            if is_power(layout.size()) {
+                self.dealloc_tagged_apart(block, layout, Part::of_power(layout.size()));
+            } else if is_behind(layout.size()) {
+                self.dealloc_of(block, layout, owner_behind(block, layout.size()));
             } else {
-                self.dealloc_in_table(block, layout);
+                self.dealloc_above(block, layout);
             }
         }
     }
@@ -326,25 +355,18 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         } else {
             old_owner
         };
-        // SAFETY: `block` came from the inner allocator with the inner layout. The caller guarantees a new size above
-        // 0 that is valid for the alignment, and so is the inner one (see `inner_layout`). As many of the caller's
-        // bytes as fit are kept, since an inner size is never below the size. `tag` gets the new block.
-        unsafe {
-            let new = self
-                .inner
-                .realloc(block, inner_layout(layout), inner_size(new_size));
-            if new.is_null() {
-                if grows {
-                    local::give(owner, new_size as u64);
-                }
-                return null_mut();
+        // SAFETY: by the caller; `owner` has been charged, or has the block already.
+        let new = unsafe { self.replaced(block, layout, new_size, owner) };
+        if new.is_null() {
+            if grows {
+                local::give(owner, new_size as u64);
             }
-            let new = tag(new, new_size, owner);
-            local::give(
-                old_owner,
-                if grows { old_size } else { old_size - new_size } as u64,
-            );
-            new
+            return null_mut();
         }
+        local::give(
+            old_owner,
+            if grows { old_size } else { old_size - new_size } as u64,
+        );
+        outgoing(new)
     }
 }

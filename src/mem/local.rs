@@ -98,30 +98,43 @@ fn place(owner: u16) -> usize {
     usize::from(owner) % ENTRIES
 }
 
-/// Takes `bytes` for the current owner from its credit: whose they are now, or none if there is too little.
+/// Takes `bytes` for the [current](current) owner from its credit, if there is as much. If not, they are taken by
+/// [`take_more`], which must be called next.
 #[inline(always)]
-pub(super) fn take_kept(bytes: u64) -> Option<u16> {
+#[must_use = "they may not have been taken"]
+pub(super) fn take_kept(bytes: u64) -> bool {
     LOCAL.with(|local| {
-        let left = local.credit.get().checked_sub(bytes)?;
+        // Taken first and then looked at: one instruction does both.
+        let (left, short) = local.credit.get().overflowing_sub(bytes);
         local.credit.set(left);
-        Some(local.owner.get())
+        !short
     })
 }
 
-/// Takes `bytes` for the current owner, of which there are more than its credit: whose they are now, or none if they
-/// are refused.
+/// Whom this thread works for.
+#[inline(always)]
+pub(super) fn current() -> u16 {
+    LOCAL.with(|local| local.owner.get())
+}
+
+/// Takes `bytes` for the current owner, after [`take_kept`] found that they are more than its credit: whose they are now,
+/// or none if they are refused.
 #[cold]
 #[inline(never)]
 pub(super) fn take_more(bytes: u64) -> Option<u16> {
-    LOCAL.with(|local| local.put_down_for(|| local.refill(bytes)))
+    LOCAL.with(|local| {
+        local.credit.set(local.credit.get().wrapping_add(bytes));
+        local.put_down_for(|| local.refill(bytes))
+    })
 }
 
 /// Takes `bytes` for the current owner: whose they are now, or none if they are refused.
 #[inline]
 pub(super) fn take(bytes: u64) -> Option<u16> {
-    match take_kept(bytes) {
-        Some(owner) => Some(owner),
-        None => take_more(bytes),
+    if take_kept(bytes) {
+        Some(current())
+    } else {
+        take_more(bytes)
     }
 }
 

@@ -10,6 +10,7 @@ use super::frame::{self, First, Message};
 use super::listen::{Door, Shared};
 use super::settings::{RESOURCE_GROUP, Settings, canonical};
 use super::wire::{Broken, Wire};
+use crate::unit::Nanos;
 use async_trait::async_trait;
 use pgwire::api::DefaultClient;
 use pgwire::api::auth::mechanism::{AuthMechanismFactory, AuthState};
@@ -27,7 +28,6 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::sleep;
 
 /// Somebody who may come in, as the server keeps them.
@@ -345,12 +345,12 @@ async fn authenticate<'a>(
 async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result<(), Broken> {
     let mut place = None;
     loop {
-        let now = shared.begun.elapsed();
-        let Err(left) = shared.guesses.lock().look(who, now) else {
+        let now = Nanos::from(shared.began.elapsed());
+        let Err(until) = shared.guesses.lock().look(who, now) else {
             return Ok(());
         };
         if place.is_none() {
-            place = Some(Waiting::new(shared, left).ok_or_else(|| {
+            place = Some(Waiting::new(shared, until, now).ok_or_else(|| {
                 let delay = shared.config.auth_delay.as_secs_f64();
                 crate::event::admin_port(&format_args!(
                     "{user:?} was sent away: a password is looked at {delay} s after a wrong one, and no more \
@@ -362,7 +362,7 @@ async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result
             })?);
         }
         tokio::select! {
-            () = sleep(left) => {}
+            () = sleep(until.since(now).into()) => {}
             // Who has gone does not wait.
             () = wire.hung_up() => return Err(Broken::Gone),
         }
@@ -373,8 +373,8 @@ async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result
 struct Waiting<'a>(&'a Shared);
 
 impl Waiting<'_> {
-    fn new(shared: &Shared, left: Duration) -> Option<Waiting<'_>> {
-        let is_free = shared.guesses.lock().wait(left);
+    fn new(shared: &Shared, until: Nanos, now: Nanos) -> Option<Waiting<'_>> {
+        let is_free = shared.guesses.lock().wait(until, now);
         is_free.then(|| Waiting(shared))
     }
 }

@@ -1,12 +1,12 @@
 //! How soon after a wrong password the next one is looked at.
 //!
-//! Pure: it is told the time, since a beginning. Who guesses is known by address and name together: from one address
-//! one name is guessed at once per delay, and neither another address nor, from the same one, another name waits for
-//! that. There is nothing to be won by guessing at many connections, since all of them wait for the same moment, or by
-//! hanging up, since it is before the look that they wait. Whoever makes it forget by guessing at very many names gets
-//! one guess for each [`MOST`] of them. Whoever guesses on and on keeps the name out at that address, right password or
-//! not: the price of looking at few.
+//! Pure: it is told the time. Who guesses is known by address and name together: from one address one name is guessed at
+//! once per delay, and neither another address nor, from the same one, another name waits for that. There is nothing to be
+//! won by guessing at many connections, since all of them wait for the same moment, or by hanging up, since it is before
+//! the look that they wait. Whoever makes it forget by guessing at very many names gets one guess for each [`MOST`] of them.
+//! Whoever guesses on and on keeps the name out at that address, right password or not: the price of looking at few.
 
+use crate::unit::Nanos;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -15,15 +15,14 @@ use std::time::Duration;
 /// Who guesses are remembered of; beyond it, those of the longest ago are forgotten.
 const MOST: usize = 4096;
 
-/// Who guessed wrong, and how soon the next password is looked at.
+/// Who guessed wrong, and when the next password is looked at.
 #[derive(Debug)]
 pub(super) struct Guesses {
-    delay: Duration,
+    delay: Nanos,
     /// How long a connection may wait before it is cut.
-    patience: Duration,
+    patience: Nanos,
     hashes: RandomState,
-    /// When it was.
-    last: HashMap<u64, Duration>,
+    next: HashMap<u64, Nanos>,
     /// Connections that wait, and how many may.
     waiting: usize,
     most_waiting: usize,
@@ -31,15 +30,15 @@ pub(super) struct Guesses {
 
 impl Guesses {
     /// `patience`: how long a connection may wait before it is cut. `most_waiting`: how many may wait for their look, of
-    /// which only as many do as are looked at within that time, one per delay.
+    /// which only as many do as are looked at within that time, one per delay, but one in any case.
     pub(super) fn new(delay: Duration, patience: Duration, most_waiting: usize) -> Guesses {
         let looks = patience.as_nanos() / delay.as_nanos().max(1);
         let most_waiting = most_waiting.min(usize::try_from(looks).unwrap_or(usize::MAX));
         Guesses {
-            delay,
-            patience,
+            delay: delay.into(),
+            patience: patience.into(),
             hashes: RandomState::new(),
-            last: HashMap::new(),
+            next: HashMap::new(),
             waiting: 0,
             most_waiting: most_waiting.max(1),
         }
@@ -57,48 +56,41 @@ impl Guesses {
         self.hashes.hash_one((net, user))
     }
 
-    /// Whether a password may be looked at now; if not, how much later. One that may counts as wrong until it is
-    /// [right](Self::right).
-    pub(super) fn look(&mut self, who: u64, now: Duration) -> Result<(), Duration> {
-        match self.last.get(&who).and_then(|&last| self.left(last, now)) {
-            Some(left) => Err(left),
-            None => {
+    /// Whether a password may be looked at now; if not, when. One that may counts as wrong until it is [right](Self::right).
+    pub(super) fn look(&mut self, who: u64, now: Nanos) -> Result<(), Nanos> {
+        match self.next.get(&who) {
+            Some(&next) if next > now => Err(next),
+            _ => {
                 self.wrong(who, now);
                 Ok(())
             }
         }
     }
 
-    /// What is left of the delay; none if it is over. Nothing is added to a time: delays may be of any length.
-    fn left(&self, last: Duration, now: Duration) -> Option<Duration> {
-        let left = self.delay.checked_sub(now.saturating_sub(last))?;
-        (!left.is_zero()).then_some(left)
-    }
-
-    fn wrong(&mut self, who: u64, now: Duration) {
-        if self.delay.is_zero() {
+    fn wrong(&mut self, who: u64, now: Nanos) {
+        // At the end of time it stays: a delay without end has none.
+        let next = now.plus(self.delay);
+        if next <= now {
             return;
         }
-        if self.last.len() >= MOST && !self.last.contains_key(&who) {
-            let mut all = std::mem::take(&mut self.last);
-            all.retain(|_, last| self.left(*last, now).is_some());
-            let oldest = all.iter().min_by_key(|(_, last)| **last);
-            if let Some((&oldest, _)) = oldest.filter(|_| all.len() >= MOST) {
-                all.remove(&oldest);
+        if self.next.len() >= MOST && !self.next.contains_key(&who) {
+            self.next.retain(|_, next| *next > now);
+            let oldest = self.next.iter().min_by_key(|(_, next)| **next);
+            if let Some((&oldest, _)) = oldest.filter(|_| self.next.len() >= MOST) {
+                self.next.remove(&oldest);
             }
-            self.last = all;
         }
-        self.last.insert(who, now);
+        self.next.insert(who, next);
     }
 
     /// The password that was looked at is the right one.
     pub(super) fn right(&mut self, who: u64) {
-        self.last.remove(&who);
+        self.next.remove(&who);
     }
 
-    /// A place for a connection that waits so long, if there is one, and if that is not in vain.
-    pub(super) fn wait(&mut self, left: Duration) -> bool {
-        let is_free = self.waiting < self.most_waiting && left <= self.patience;
+    /// A place for a connection that waits until `next`, if there is one, and if it does not wait in vain.
+    pub(super) fn wait(&mut self, next: Nanos, now: Nanos) -> bool {
+        let is_free = self.waiting < self.most_waiting && next.since(now) <= self.patience;
         self.waiting += usize::from(is_free);
         is_free
     }
@@ -125,27 +117,28 @@ mod tests {
 
     #[test]
     fn of_a_thousand_guesses_in_ten_seconds_eleven_are_looked_at() {
-        let (mut guesses, now) = (guesses(DELAY, 1), Duration::ZERO);
+        let mut guesses = guesses(DELAY, 1);
         let who = guesses.of(at("10.0.0.1"), "ops");
-        let looks = (0..=1_000).filter(|tick| guesses.look(who, now + DELAY * *tick / 100).is_ok());
+        let at = |tick: u64| Nanos::from_millis(10 * tick);
+        let looks = (0..=1_000).filter(|tick| guesses.look(who, at(*tick)).is_ok());
         assert_eq!(looks.count(), 11);
-        assert_eq!(guesses.look(who, now + DELAY * 10), Err(DELAY));
+        assert_eq!(guesses.look(who, at(1_000)), Err(at(1_100)));
     }
 
     #[test]
     fn a_right_password_is_not_waited_for_however_often_it_comes() {
-        let (mut guesses, now) = (guesses(DELAY, 1), Duration::ZERO);
+        let (mut guesses, now) = (guesses(DELAY, 1), Nanos::ZERO);
         let who = guesses.of(None, "ops");
         for _ in 0..100 {
             assert_eq!(guesses.look(who, now), Ok(()));
             guesses.right(who);
         }
-        assert!(guesses.last.is_empty());
+        assert!(guesses.next.is_empty());
     }
 
     #[test]
     fn other_names_and_other_nets_do_not_wait_and_other_addresses_of_a_host_do() {
-        let (mut guesses, now) = (guesses(DELAY, 1), Duration::ZERO);
+        let (mut guesses, now) = (guesses(DELAY, 1), Nanos::ZERO);
         for (address, user, waits) in [
             (at("10.0.0.1"), "ops", false),
             (at("10.0.0.1"), "ops", true),
@@ -167,15 +160,15 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded_and_the_oldest_is_forgotten_first() {
-        let (mut guesses, begin) = (guesses(DELAY, 1), Duration::ZERO);
+        let mut guesses = guesses(DELAY, 1);
         let name = |number: usize| format!("user {number}");
-        let last = begin + DELAY / 2;
+        let last = Nanos::from_millis(500);
         for number in 0..=MOST {
-            let now = begin + DELAY / 2 * number as u32 / MOST as u32;
+            let now = Nanos::from_micros(100 * number as u64);
             let who = guesses.of(None, &name(number));
             assert!(guesses.look(who, now).is_ok());
         }
-        assert_eq!(guesses.last.len(), MOST);
+        assert_eq!(guesses.next.len(), MOST);
         let waits = |guesses: &mut Guesses, number| {
             let who = guesses.of(None, &name(number));
             guesses.look(who, last).is_err()
@@ -186,22 +179,25 @@ mod tests {
 
     #[test]
     fn no_delay_is_none_and_one_of_for_ever_holds() {
-        let now = Duration::ZERO;
+        let now = Nanos::ZERO;
         let mut none = guesses(Duration::ZERO, 1);
-        assert!((0..10).all(|_| none.look(1, now).is_ok()) && none.last.is_empty());
+        assert!((0..10).all(|_| none.look(1, now).is_ok()) && none.next.is_empty());
         for long in [Duration::from_secs(1 << 30), Duration::MAX] {
-            let mut most = guesses(long, 1);
-            assert!(most.look(1, now).is_ok());
-            assert!(most.look(1, now + Duration::from_secs(1 << 29)).is_err());
+            for begin in [Nanos::ZERO, Nanos::from_secs(1)] {
+                let mut most = guesses(long, 1);
+                assert!(most.look(1, begin).is_ok());
+                assert!(most.look(1, Nanos::from_secs(1 << 29)).is_err());
+            }
         }
     }
 
     #[test]
     fn places_to_wait_at_are_bounded() {
         let mut guesses = guesses(DELAY, 2);
-        assert!(guesses.wait(DELAY) && guesses.wait(DELAY) && !guesses.wait(DELAY));
+        let wait = |guesses: &mut Guesses| guesses.wait(DELAY.into(), Nanos::ZERO);
+        assert!(wait(&mut guesses) && wait(&mut guesses) && !wait(&mut guesses));
         guesses.go();
-        assert!(guesses.wait(DELAY));
+        assert!(wait(&mut guesses));
     }
 
     #[test]
@@ -214,11 +210,13 @@ mod tests {
             (Duration::MAX, Duration::MAX, 1),
         ] {
             let mut guesses = Guesses::new(delay, patience, 16);
-            let free = (0..20).filter(|_| guesses.wait(DELAY)).count();
+            let wait = |_: &usize| guesses.wait(DELAY.into(), Nanos::ZERO);
+            let free = (0..20).filter(wait).count();
             assert_eq!(free, places, "{delay:?} within {patience:?}");
         }
         // One for which the next look comes soon enough, though the one after it will not.
         let mut slow = Guesses::new(DELAY * 60, DELAY * 10, 16);
-        assert!(!slow.wait(DELAY * 11) && slow.wait(DELAY * 10) && !slow.wait(DELAY));
+        let mut wait = |seconds| slow.wait(Nanos::from_secs(100 + seconds), Nanos::from_secs(100));
+        assert!(!wait(11) && wait(10) && !wait(1));
     }
 }

@@ -34,7 +34,8 @@ pub(super) struct Shared {
     pub(super) members: Arc<Members>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) guesses: Mutex<Guesses>,
-    pub(super) begun: Instant,
+    /// When the server began: the times of guesses are since then.
+    pub(super) began: Instant,
     /// The system views, as the catalog shows them.
     pub(super) views: Vec<View>,
     doors: Mutex<Doors>,
@@ -200,7 +201,7 @@ pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle,
         config,
         sessions: Arc::default(),
         guesses: Mutex::new(guesses),
-        begun: Instant::now(),
+        began: Instant::now(),
         views: views.collect(),
         doors: Mutex::default(),
         ending,

@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, Once, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -116,11 +116,45 @@ const CHILD: &str = "QUOTIENT_TEST_CHILD";
 /// Runs this binary's test `child` in a process of its own, which is told `what`, must print `alive` and succeed: for
 /// what threads or an allocator do not survive. What it printed.
 pub(crate) fn in_child(what: &str) -> String {
-    let child = Command::new(std::env::current_exe().unwrap())
+    told(Command::new(std::env::current_exe().unwrap()), what)
+}
+
+/// The same with an environment variable.
+pub(crate) fn in_child_with((name, value): (&str, &str), what: &str) -> String {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.env(name, value);
+    told(child, what)
+}
+
+/// The same under a limit of the address space, in bytes.
+pub(crate) fn in_child_within(address_space: usize, what: &str) -> String {
+    told(within_limit(address_space), what)
+}
+
+/// The same, however it ends.
+pub(crate) fn child_within(address_space: usize, what: &str) -> Output {
+    output(within_limit(address_space), what)
+}
+
+fn within_limit(address_space: usize) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -v $0 && exec \"$@\""])
+        .arg((address_space >> 10).to_string())
+        .arg(std::env::current_exe().unwrap());
+    shell
+}
+
+fn output(mut command: Command, what: &str) -> Output {
+    command
         .args(["child", "--exact", "--nocapture"])
         .env(CHILD, what)
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+fn told(command: Command, what: &str) -> String {
+    let child = output(command, what);
     let (out, err) = (
         String::from_utf8_lossy(&child.stdout),
         String::from_utf8_lossy(&child.stderr),

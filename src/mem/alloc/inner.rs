@@ -34,6 +34,7 @@ impl Mimalloc {
     /// # Safety
     ///
     /// As for [`alloc`](GlobalAlloc::alloc).
+    #[cold]
     #[inline(never)]
     unsafe fn alloc_aligned(layout: Layout) -> *mut u8 {
         let size = layout.size();
@@ -45,6 +46,18 @@ impl Mimalloc {
                 libmimalloc_sys::mi_malloc_aligned(size, layout.align()).cast()
             }
         }
+    }
+
+    /// A block that is not small. Not cold, but for what follows here in the code of small ones.
+    ///
+    /// # Safety
+    ///
+    /// As for [`alloc`](GlobalAlloc::alloc).
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_above(size: usize) -> *mut u8 {
+        // SAFETY: any size is allowed.
+        unsafe { libmimalloc_sys::mi_malloc(size).cast() }
     }
 
     /// Whether mimalloc aligns a block of that layout by itself: to 16 bytes from that size on, to 8 below.
@@ -67,7 +80,7 @@ unsafe impl GlobalAlloc for Mimalloc {
             } else if size <= SMALL {
                 mi_malloc_small(size).cast()
             } else {
-                libmimalloc_sys::mi_malloc(size).cast()
+                Mimalloc::alloc_above(size)
             }
         }
     }

@@ -1,77 +1,108 @@
-//! Tagging a block that is about to be handed out. Unsafe.
+//! Tagging a block. Unsafe.
 //!
 //! Mechanism; any thread, inside the allocator. The numbered invariants are those of the [allocator](super).
 
 #![allow(unsafe_code, reason = "a part of the allocator")]
 
-use super::table::{make_leaf, place_of};
-use super::tag::{is_behind, outgoing};
-use crate::mem::{local, slot};
+use super::GroupAlloc;
+use super::table::{Part, place_in_leaf, place_or_make};
+use super::tag::{inner_layout, is_behind, outgoing};
+use crate::mem::local;
+use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Tags a block that the inner allocator gave for `size` bytes, already charged to `owner`. Null if it gave none: then
-/// the charge is undone.
+impl<A: GlobalAlloc> GroupAlloc<A> {
+    /// Hands out a block that the inner allocator gave, for `owner`, who has been charged for it. Null if it gave none, or
+    /// if there is no memory for the tag: then the block goes back and the charge is undone.
+    ///
+    /// # Safety
+    ///
+    /// `block` is null, or was just given for the inner layout of `layout`.
+    #[inline(always)]
+    pub(super) unsafe fn tagged(&self, block: *mut u8, layout: Layout, owner: u16) -> *mut u8 {
+        // SAFETY: by the caller.
+        unsafe {
+            if !block.is_null() && put(block, layout.size(), owner) {
+                outgoing(block)
+            } else {
+                self.refused(block, layout, owner)
+            }
+        }
+    }
+
+    /// The same, where no leaf is there for the tag.
+    ///
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::tagged`].
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn tagged_anew(&self, block: *mut u8, layout: Layout, owner: u16) -> *mut u8 {
+        // SAFETY: by the caller.
+        unsafe { self.tagged(block, layout, owner) }
+    }
+
+    /// The same, where there is no block or no room for its tag.
+    ///
+    /// # Safety
+    ///
+    /// As for [`GroupAlloc::tagged`].
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn refused(&self, block: *mut u8, layout: Layout, owner: u16) -> *mut u8 {
+        if !block.is_null() {
+            // SAFETY: by the caller.
+            unsafe { self.inner.dealloc(block, inner_layout(layout)) };
+        }
+        local::give(owner, layout.size() as u64);
+        null_mut()
+    }
+}
+
+/// Makes a block of `size` bytes `owner`'s. Whether it is: not if there is no memory for the tag.
 ///
 /// # Safety
 ///
-/// `block` is null, or of [`inner_size`](super::tag::inner_size)`(size)` bytes and nobody else's.
+/// `block` is the inner allocator's, of [`inner_size`](super::tag::inner_size)`(size)` bytes, and nobody else's.
 #[inline(always)]
-pub(super) unsafe fn tag(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
+pub(super) unsafe fn put(block: *mut u8, size: usize, owner: u16) -> bool {
     if is_behind(size) {
         // SAFETY: by the caller.
-        unsafe { tag_behind(block, size, owner) }
-    } else {
-        tag_in_table(block, size, owner)
+        unsafe { put_behind(block, size, owner) };
+        return true;
     }
+    put_in_leaf(block, Part::of(size), owner) || put_in_table(block, size, owner)
 }
 
-/// [`tag`] for a block with a footer.
+/// [`put`] for a block with a footer.
 ///
 /// # Safety
 ///
-/// As for `tag`.
+/// As for `put`.
 #[inline(always)]
-pub(super) unsafe fn tag_behind(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-    if block.is_null() {
-        return refund(owner, size);
-    }
+pub(super) unsafe fn put_behind(block: *mut u8, size: usize, owner: u16) {
     // SAFETY: invariant 2: the two bytes behind `size` are the block's.
     unsafe { block.add(size).cast::<u16>().write_unaligned(owner) };
-    outgoing(block)
 }
 
-/// [`tag`] for a block whose tag is in the table.
+/// [`put`] for a block whose tag is in the table, if there is a leaf. Not for null.
 #[inline(always)]
-pub(super) fn tag_in_table(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-    if block.is_null() {
-        return refund(owner, size);
-    }
-    let Some(place) = place_of(block, size) else {
-        return tag_in_new_leaf(block, size, owner);
+pub(super) fn put_in_leaf(block: *mut u8, part: Part, owner: u16) -> bool {
+    let Some(place) = place_in_leaf(block, part) else {
+        return false;
     };
     // Relaxed: invariant 3.
     place.store(owner, Relaxed);
-    outgoing(block)
+    true
 }
 
 #[cold]
 #[inline(never)]
-fn tag_in_new_leaf(block: *mut u8, size: usize, owner: u16) -> *mut u8 {
-    make_leaf(block);
-    if let Some(place) = place_of(block, size) {
-        place.store(owner, Relaxed);
-    } else {
-        // No memory for the leaf, or an address without one. The block will be taken for the process's, also if a
-        // leaf is made later: it begins with zeros.
-        local::give(owner, size as u64);
-        slot::force_charge(0, size as u64);
-    }
-    outgoing(block)
-}
-
-#[cold]
-fn refund(owner: u16, size: usize) -> *mut u8 {
-    local::give(owner, size as u64);
-    null_mut()
+fn put_in_table(block: *mut u8, size: usize, owner: u16) -> bool {
+    let Some(place) = place_or_make(block, Part::of(size)) else {
+        return false;
+    };
+    place.store(owner, Relaxed);
+    true
 }

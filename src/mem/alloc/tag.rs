@@ -4,9 +4,8 @@
 
 #![allow(unsafe_code, reason = "a part of the allocator")]
 
-use super::table::{LEAST, place_of};
+use super::table::{LEAST, Part, tag_in_leaf, tag_in_piece};
 use std::alloc::Layout;
-use std::sync::atomic::Ordering::Relaxed;
 
 // ---- the shape of a block -----------------------------------------------------------------------------------
 
@@ -30,17 +29,23 @@ const TAG: usize = size_of::<u16>();
 const SMALL_MOST: usize = 1024;
 
 /// Whether the tag of a block is behind it, and not in the table.
+#[inline(always)]
+pub(super) const fn is_behind(size: usize) -> bool {
+    FOOTERS && !is_power(size) && size <= SMALL_MOST - TAG
+}
+
+/// Whether a size is a power of two from [`LEAST`] on. No block has size 0.
 ///
 /// Allocators hand small blocks out in classes. A power of two fills its class, and would with a footer need the next
 /// one, which is a quarter to twice as large; and it is what programs ask for most: vectors double.
 #[inline(always)]
-pub(super) const fn is_behind(size: usize) -> bool {
+pub(super) const fn is_power(size: usize) -> bool {
     // Nothing is left of a power of two from `LEAST` on, and of nothing else: of what is smaller or has lower bits, such
     // a bit is left, and of what has a bit of at least `LEAST` below its highest, the highest.
-    FOOTERS && size <= SMALL_MOST - TAG && size & size.wrapping_sub(LEAST) != 0
+    size & size.wrapping_sub(LEAST) == 0
 }
 
-/// Whether a block is one of those that programs have by the million.
+/// Whether a block is one of those that programs have by the million, and move by copying.
 #[inline(always)]
 pub(super) const fn is_small(size: usize) -> bool {
     size <= SMALL_MOST
@@ -158,21 +163,29 @@ pub(super) fn outgoing(block: *mut u8) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// `block` is a live block of `size` bytes that `GroupAlloc::tag` handed out, passed through [`incoming`].
+/// `block` is a live block of `size` bytes that `GroupAlloc` handed out, passed through [`incoming`].
 #[inline(always)]
 pub(super) unsafe fn owner_of(block: *mut u8, size: usize) -> u16 {
-    if is_behind(size) {
-        // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
-        return unsafe { block.add(size).cast::<u16>().read_unaligned() };
+    // SAFETY: by the caller.
+    unsafe {
+        if is_behind(size) {
+            owner_behind(block, size)
+        } else {
+            let part = Part::of(size);
+            tag_in_leaf(block, part).unwrap_or_else(|| tag_in_piece(block, part))
+        }
     }
-    owner_in_table(block, size)
 }
 
-/// The same for a block whose tag is in the table.
+/// [`owner_of`] a block with a footer.
+///
+/// # Safety
+///
+/// As for `owner_of`.
 #[inline(always)]
-pub(super) fn owner_in_table(block: *mut u8, size: usize) -> u16 {
-    // A block that was tagged has a place, unless it lies where there is no table.
-    place_of(block, size).map_or(0, |place| place.load(Relaxed))
+pub(super) unsafe fn owner_behind(block: *mut u8, size: usize) -> u16 {
+    // SAFETY: invariants 2 and 3: the two bytes behind `size` are the block's, and were written.
+    unsafe { block.add(size).cast::<u16>().read_unaligned() }
 }
 
 #[cfg(test)]
