@@ -350,10 +350,15 @@ async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result
             return Ok(());
         };
         if place.is_none() {
-            place = Some(Waiting::new(shared).ok_or_else(|| {
-                crate::event::admin_port(&format_args!("{user:?} guesses at many connections"));
+            place = Some(Waiting::new(shared, until, now).ok_or_else(|| {
+                let delay = shared.config.auth_delay.as_secs_f64();
+                crate::event::admin_port(&format_args!(
+                    "{user:?} was sent away: a password is looked at {delay} s after a wrong one, and no more \
+                     connections wait for that"
+                ));
                 let fault = Fault::fatal("53300", "too many passwords wait to be looked at");
-                Broken::Fault(fault.hint("after a wrong one the next is looked at a while later"))
+                let hint = format!("after a wrong one the next is looked at {delay} s later");
+                Broken::Fault(fault.hint(hint))
             })?);
         }
         tokio::select! {
@@ -368,8 +373,8 @@ async fn look(wire: &Wire, shared: &Arc<Shared>, who: u64, user: &str) -> Result
 struct Waiting<'a>(&'a Shared);
 
 impl Waiting<'_> {
-    fn new(shared: &Shared) -> Option<Waiting<'_>> {
-        let is_free = shared.guesses.lock().wait();
+    fn new(shared: &Shared, until: Nanos, now: Nanos) -> Option<Waiting<'_>> {
+        let is_free = shared.guesses.lock().wait(until, now);
         is_free.then(|| Waiting(shared))
     }
 }

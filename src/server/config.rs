@@ -170,10 +170,15 @@ impl Config {
     }
 
     /// How long after a wrong password the next one is looked at that comes from the same address (of IPv6, the same
-    /// /64) for the same user; 1 s by default, zero for at once. The next one waits, without a thread and without holding
-    /// up other users or addresses; at most a quarter of [`max_connections`](Config::max_connections) wait so, and one
-    /// more is refused without a look, with SQLSTATE 53300. A right password is not waited for, unless somebody has just
-    /// guessed from the same address. Keep it below [`startup_timeout`](Config::startup_timeout), which goes on meanwhile.
+    /// /64, or the same host of a link) for the same user; 1 s by default, zero for at once. The next one waits, without
+    /// a thread and without holding up other users or addresses. At most as many wait so as are looked at within the
+    /// [`startup_timeout`](Config::startup_timeout), which goes on meanwhile, and at most a quarter of
+    /// [`max_connections`](Config::max_connections), but one in any case. One more is refused without a look, with SQLSTATE
+    /// 53300, and so is one whose look would come after that timeout.
+    ///
+    /// A right password is not waited for, unless somebody has just guessed from the same address; whoever guesses there on
+    /// and on keeps the user out. Through a tunnel, a proxy or a NAT all clients have one address: let the operator have
+    /// another way in, such as a second server at a [Unix socket](Config::unix).
     #[must_use]
     pub fn auth_delay(mut self, delay: Duration) -> Config {
         self.auth_delay = delay;

@@ -194,7 +194,7 @@ pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle,
     let mut config = config;
     // The others are for those who have not guessed.
     let waiting = (config.max_connections / 4).max(1);
-    let guesses = Guesses::new(config.auth_delay, waiting);
+    let guesses = Guesses::new(config.auth_delay, config.startup_timeout, waiting);
     let shared = Arc::new(Shared {
         members: Arc::new(Members::new(std::mem::take(&mut config.users))),
         governor: governor.clone(),

@@ -1,11 +1,12 @@
 //! Who guesses: passwords, and the secrets by which statements are interrupted.
 
 use crate::Service;
-use crate::hostile::{frame, last_words, open};
+use crate::hostile::{PATIENCE, frame, last_words, open};
 use crate::roles::{code, column, connect};
-use quotient::server::{Config, User};
+use quotient::server::{Config, User, serve};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
+use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -33,7 +34,8 @@ async fn after_a_wrong_password_the_next_is_looked_at_a_while_later() {
 /// However many guess beside each other, one of them is looked at: the others wait, and more than a few are sent away.
 #[tokio::test]
 async fn guesses_beside_each_other_are_looked_at_one_after_the_other_and_hold_up_nobody_else() {
-    let service = Service::with(users().auth_delay(HOUR).max_connections(64));
+    let config = users().auth_delay(HOUR).startup_timeout(100 * HOUR);
+    let service = Service::with(config.max_connections(64));
     let guess = async |number: usize| {
         let error = connect(&service, "ops", &format!("guess {number}")).await;
         error.expect_err("let in").code().cloned()
@@ -57,6 +59,40 @@ async fn guesses_beside_each_other_are_looked_at_one_after_the_other_and_hold_up
         all = guesses => panic!("all were looked at: {all:?}"),
         () = others => {}
     }
+}
+
+/// Whoever would be cut before their look does not wait for it, nor takes a place of others.
+#[tokio::test]
+async fn whose_look_comes_too_late_is_told_so_at_once() {
+    let config = users().auth_delay(HOUR).startup_timeout(HOUR / 2);
+    let service = Service::with(config);
+    let error = connect(&service, "ops", "wrong").await.expect_err("let in");
+    assert_eq!(code(&error), &SqlState::INVALID_PASSWORD);
+    let next = tokio::time::timeout(PATIENCE, connect(&service, "ops", "right"));
+    let error = next.await.expect("it waits").expect_err("looked at");
+    assert_eq!(code(&error), &SqlState::TOO_MANY_CONNECTIONS);
+    let hint = error.as_db_error().unwrap().hint().unwrap().to_owned();
+    assert!(hint.contains("3600 s"), "{hint}");
+}
+
+/// At the port somebody guesses all the while; the operator's own socket is elsewhere.
+#[cfg(unix)]
+#[tokio::test]
+async fn whose_name_is_guessed_at_by_everybody_gets_in_by_a_socket_of_their_own() {
+    let service = Service::with(users().auth_delay(HOUR));
+    let error = connect(&service, "ops", "wrong").await.expect_err("let in");
+    assert_eq!(code(&error), &SqlState::INVALID_PASSWORD);
+    let folder = std::env::temp_dir().join(format!("quotient-ops-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let config = Config::unix(folder.join(".s.PGSQL.5432")).auth_delay(HOUR);
+    let own = serve(&service.governor, config.user(User::admin("ops", "right"))).unwrap();
+    let mut ops = tokio_postgres::Config::new();
+    ops.host_path(&folder).user("ops").password("right");
+    let (client, connection) = ops.connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    assert_eq!(column(&client, "SELECT current_user").await, ["ops"]);
+    own.shutdown().await;
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test]
@@ -127,13 +163,14 @@ async fn secrets_are_as_long_as_the_protocol_allows_and_a_wrong_one_is_answered_
             .unwrap();
         let mut byte = [0];
         assert!(socket.read(&mut byte).is_err(), "it was interrupted");
-        socket.set_read_timeout(Some(HOUR)).unwrap();
         // The statement may not have begun, and what was asked before it is not meant for it.
         let mut answer = [0; 1];
         socket
             .set_read_timeout(Some(Duration::from_millis(20)))
             .unwrap();
+        let begun = Instant::now();
         while socket.read(&mut answer).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "it is not interrupted");
             assert!(cancel(&service, &process, &secret).is_empty());
         }
         assert_eq!(&answer, b"E");

@@ -2,10 +2,10 @@
 //!
 //! Mechanism; a plain task on the runtime under the governor of whoever waits, one for each of them, uncharged: a few
 //! microseconds each millisecond at most, on whichever thread that runtime has. One that nobody drives holds up nobody else:
-//! each looks at the whole line. When its runtime ends before the line does, those who wait are woken, and those whose
-//! runtime lives start another if they have none. Whose runtime is over is bound by no limit any more.
+//! each looks at the whole line. It ends when it looks and none of its own waits. When its runtime ends before that, its own
+//! are woken, and start another if the runtime lives after all. Whose runtime is over is bound by no limit any more.
 
-use super::{Seat, Turnstile, Unserved};
+use super::{Seat, State, Turnstile, Unserved};
 use crate::exec::task::contain;
 use crate::mem;
 use crate::unit::Nanos;
@@ -44,9 +44,17 @@ impl Beat {
     }
 }
 
-/// A driver as its line knows it.
+/// Those who wait by one beat, as their line knows them, and their driver.
 pub(super) struct Driven {
     pub(super) beat: Arc<Beat>,
+    /// Requests that wait: each has a seat with this beat.
+    pub(super) waiting: usize,
+    /// None if it is to be started, or has gone though somebody waits.
+    pub(super) task: Option<Looks>,
+}
+
+/// A driver that runs.
+pub(super) struct Looks {
     /// When it looks next.
     pub(super) next: Nanos,
     /// It is to look earlier.
@@ -56,6 +64,19 @@ pub(super) struct Driven {
 impl Driven {
     pub(super) fn is_by(&self, beat: &Arc<Beat>) -> bool {
         Arc::ptr_eq(&self.beat, beat)
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.waiting > 0 || self.task.is_some()
+    }
+}
+
+impl State {
+    /// The driver that is by this beat runs no more.
+    fn stopped(&mut self, beat: &Arc<Beat>) {
+        let own = self.drivers.iter_mut().find(|driven| driven.is_by(beat));
+        own.into_iter().for_each(|driven| driven.task = None);
+        self.drivers.retain(Driven::is_there);
     }
 }
 
@@ -84,20 +105,25 @@ impl Turnstile {
         }
     }
 
-    /// Grants what can be granted; when to look again, if anybody waits still.
+    /// Grants what can be granted; when to look again, if anybody waits still by this beat.
     fn look_after(&self, beat: &Arc<Beat>) -> Option<Instant> {
         let _ours = mem::enter_process();
         let mut state = self.state.lock();
         let now = self.now();
         let after = self.settle(&mut state, now);
         let due = state.shares.due(now);
-        match due {
-            Some(due) => {
-                let own = state.drivers.iter_mut().find(|driven| driven.is_by(beat));
-                own.into_iter().for_each(|driven| driven.next = due);
+        let own = state.drivers.iter_mut().find(|driven| driven.is_by(beat));
+        let own = own.filter(|driven| driven.waiting > 0);
+        let due = match (due, own.and_then(|driven| driven.task.as_mut())) {
+            (Some(due), Some(task)) => {
+                task.next = due;
+                Some(due)
             }
-            None => state.drivers.retain(|driven| !driven.is_by(beat)),
-        }
+            _ => {
+                state.stopped(beat);
+                None
+            }
+        };
         drop(state);
         after.tell();
         due.map(|due| self.instant(due))
@@ -108,14 +134,14 @@ impl Turnstile {
         self.origin.checked_add(at.into()).unwrap_or_else(never)
     }
 
-    /// The driver is gone though somebody waits.
+    /// The driver is gone though somebody may wait by it.
     fn orphan(&self, beat: &Arc<Beat>) {
         let wakers: Vec<_> = {
             let mut state = self.state.lock();
-            state.drivers.retain(|driven| !driven.is_by(beat));
+            state.stopped(beat);
             let waker = |seat: &Seat| match seat {
-                Seat::Waits(waker) => Some(waker.clone()),
-                Seat::Granted(_) => None,
+                Seat::Waits(waker, by) if Arc::ptr_eq(by, beat) => Some(waker.clone()),
+                Seat::Waits(..) | Seat::Granted(_) => None,
             };
             state.seats.values().filter_map(waker).collect()
         };

@@ -5,7 +5,8 @@
 //!    becomes of it. Whoever drops it before it was used gives the bytes back, and they go to the next.
 //! 2. While requests wait there is a driver on the runtime under each governor that one of them is of: a task that looks
 //!    at the line when the policy says so. It is there before the lock is released under which the request came, or
-//!    whoever came learns that there can be none. So nobody waits for a runtime that is not their own.
+//!    whoever came learns that there can be none. So nobody waits for a runtime that is not their own. When no request
+//!    of its governor waits any more, a driver ends at its next look, whoever else waits.
 //! 3. While nobody waits, a lane may hold a [`Credit`], out of which its requests pass without the lock and without a
 //!    look at the clock. Credits are collected before anybody waits, and before anything is changed.
 //! 4. Nobody is woken, and nothing is spawned, under the lock.
@@ -26,7 +27,7 @@ use crate::sched::fair::Slot;
 use crate::sync::Mutex;
 use crate::unit::{Nanos, Weight};
 use credit::Credit;
-use driver::Driven;
+use driver::{Driven, Looks};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -45,14 +46,15 @@ struct State {
     seats: FxHashMap<Ticket, Seat>,
     /// Credits that are open, and their lanes'.
     open: Vec<(Slot, Arc<Credit>)>,
-    /// One for each governor that has come since the line was empty.
+    /// One for each governor of which a request waits, or of which a driver has not ended yet.
     drivers: Vec<Driven>,
     /// Bytes that passed through lanes that are gone.
     past: u64,
 }
 
 enum Seat {
-    Waits(Waker),
+    /// Whom to wake, and whose driver looks.
+    Waits(Waker, Arc<Beat>),
     Granted(u64),
 }
 
@@ -172,12 +174,13 @@ impl Turnstile {
         }
         let _ours = mem::enter_process();
         let ticket = state.shares.queue(lane, want, now);
-        let waker = Seat::Waits(cx.waker().clone());
-        state.seats.insert(ticket, waker);
+        state.seat(ticket, cx.waker().clone(), beat);
         let mut after = self.settle(&mut state, now);
-        after.drive = state.needs_driver(beat, now);
         // It may have been the next one at once.
         let granted = state.take_grant(ticket);
+        if granted.is_none() {
+            after.drive = state.needs_driver(beat, now);
+        }
         drop(state);
         self.carry_out(after, beat);
         Ok(granted.map_or(Arrival::Waits(ticket), Arrival::Granted))
@@ -199,7 +202,7 @@ impl Turnstile {
             return Poll::Ready(Err(why));
         }
         let mut before = None;
-        if let Some(Seat::Waits(waker)) = state.seats.get_mut(&ticket)
+        if let Some(Seat::Waits(waker, _)) = state.seats.get_mut(&ticket)
             && !waker.will_wake(cx.waker())
         {
             before = Some(std::mem::replace(waker, cx.waker().clone()));
@@ -218,9 +221,13 @@ impl Turnstile {
     fn leave(&self, lane: Slot, ticket: Ticket) {
         let seat = self.change(|state, _| {
             let seat = state.seats.remove(&ticket);
-            match seat {
-                Some(Seat::Granted(bytes)) => state.shares.give_back(lane, bytes),
-                _ => state.shares.withdraw(ticket),
+            match &seat {
+                Some(Seat::Granted(bytes)) => state.shares.give_back(lane, *bytes),
+                Some(Seat::Waits(_, beat)) => {
+                    state.shares.withdraw(ticket);
+                    state.waits_no_more(beat);
+                }
+                None => {}
             }
             seat
         });
@@ -256,14 +263,18 @@ impl Turnstile {
         let mut after = After::default();
         while let Some((ticket, bytes)) = state.shares.next(now) {
             let seat = state.seats.insert(ticket, Seat::Granted(bytes));
-            if let Some(Seat::Waits(waker)) = seat {
+            if let Some(Seat::Waits(waker, beat)) = seat {
+                state.waits_no_more(&beat);
                 after.wake.push(waker);
             }
         }
         if let Some(due) = state.shares.due(now) {
-            for driven in state.drivers.iter_mut().filter(|driven| due < driven.next) {
-                driven.next = due;
-                after.sooner.push(driven.sooner.clone());
+            let drivers = state.drivers.iter_mut();
+            for task in drivers.filter_map(|driven| driven.task.as_mut()) {
+                if due < task.next {
+                    task.next = due;
+                    after.sooner.push(task.sooner.clone());
+                }
             }
         }
         after
@@ -312,15 +323,36 @@ impl State {
         self.open.len() < before
     }
 
+    /// A request waits from here on.
+    fn seat(&mut self, ticket: Ticket, waker: Waker, beat: &Arc<Beat>) {
+        self.seats.insert(ticket, Seat::Waits(waker, beat.clone()));
+        match self.drivers.iter_mut().find(|driven| driven.is_by(beat)) {
+            Some(driven) => driven.waiting += 1,
+            None => self.drivers.push(Driven {
+                beat: beat.clone(),
+                waiting: 1,
+                task: None,
+            }),
+        }
+    }
+
+    /// A request that waited by this beat does not any more.
+    fn waits_no_more(&mut self, beat: &Arc<Beat>) {
+        if let Some(driven) = self.drivers.iter_mut().find(|driven| driven.is_by(beat)) {
+            driven.waiting = driven.waiting.saturating_sub(1);
+        }
+        self.drivers.retain(Driven::is_there);
+    }
+
     /// Whether the caller has to start a driver for who waits by this beat: it is taken for granted from here on.
     fn needs_driver(&mut self, beat: &Arc<Beat>, now: Nanos) -> Option<Arc<Notify>> {
-        if self.drivers.iter().any(|driven| driven.is_by(beat)) {
+        let driven = self.drivers.iter_mut().find(|driven| driven.is_by(beat))?;
+        if driven.task.is_some() {
             return None;
         }
         let next = self.shares.due(now)?;
         let sooner = Arc::<Notify>::default();
-        self.drivers.push(Driven {
-            beat: beat.clone(),
+        driven.task = Some(Looks {
             next,
             sooner: sooner.clone(),
         });

@@ -151,7 +151,9 @@ impl Drop for Grant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::task::Waker;
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::{Wake, Waker};
     use std::time::Duration;
     use tokio::runtime::Handle;
 
@@ -187,5 +189,94 @@ mod tests {
             grant.spend(u64::MAX);
         }
         assert!(passed <= RATE / 10, "{passed} bytes at once");
+    }
+
+    /// Passes so many bytes, waiting if it must.
+    async fn pass(lane: &Arc<Lane>, beat: &Arc<Beat>, bytes: u64) {
+        let mut left = bytes;
+        while left > 0 {
+            let mut place = match poll_fn(|cx| Poll::Ready(lane.arrive(left, beat, cx))).await {
+                Ok(Ok(grant)) => {
+                    left -= grant.bytes();
+                    grant.spend(u64::MAX);
+                    continue;
+                }
+                Ok(Err(place)) => place,
+                Err(why) => panic!("{why:?}"),
+            };
+            let grant = poll_fn(|cx| place.poll(beat, cx)).await.unwrap();
+            left -= grant.bytes();
+            grant.spend(u64::MAX);
+        }
+    }
+
+    /// One governor's requests are never all granted; others wait for theirs once, or go away while they do.
+    #[tokio::test(start_paused = true)]
+    async fn a_driver_goes_with_the_last_of_its_governor_though_others_wait() {
+        let turnstile = Turnstile::new(Some(1_000_000));
+        let lane = || Arc::new(Lane::new(&turnstile, Weight::new(1), false));
+        let beat = || Arc::new(Beat::new(Some(Handle::current())));
+        let (busy, of_busy) = (lane(), beat());
+        tokio::spawn(async move {
+            loop {
+                pass(&busy, &of_busy, 100_000).await;
+            }
+        });
+        // What had come in before is used up.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let beats: Vec<_> = (0..20).map(|_| beat()).collect();
+        for (number, beat) in beats.iter().enumerate() {
+            let lane = lane();
+            let mut some = std::pin::pin!(pass(&lane, beat, 100_000));
+            if number % 2 == 0 {
+                some.await;
+            } else {
+                assert!(futures::poll!(some.as_mut()).is_pending());
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(turnstile.state.lock().drivers.len(), 1);
+        // Whoever comes back has one again.
+        tokio::time::timeout(Duration::from_secs(10), pass(&lane(), &beats[0], 10_000))
+            .await
+            .unwrap();
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_runtime_that_ends_wakes_those_who_waited_by_it_and_nobody_else() {
+        let runtime = || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap()
+        };
+        let (ends, stays) = (runtime(), runtime());
+        let turnstile = Turnstile::new(Some(1));
+        let lane = Arc::new(Lane::new(&turnstile, Weight::new(1), false));
+        let wait_by = |runtime: &tokio::runtime::Runtime| {
+            let beat = Arc::new(Beat::new(Some(runtime.handle().clone())));
+            let woken = Arc::<Woken>::default();
+            let waker = Waker::from(woken.clone());
+            let mut cx = Context::from_waker(&waker);
+            let place = loop {
+                match lane.arrive(1 << 20, &beat, &mut cx).ok().unwrap() {
+                    Ok(grant) => grant.spend(u64::MAX),
+                    Err(place) => break place,
+                }
+            };
+            (place, woken)
+        };
+        let (one, other) = (wait_by(&ends), wait_by(&stays));
+        drop(ends);
+        assert_eq!((one.1.0.load(Relaxed), other.1.0.load(Relaxed)), (1, 0));
     }
 }
