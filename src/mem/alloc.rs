@@ -75,6 +75,9 @@ use tag::{
 /// A block belongs to the query whose task allocates it, or to the group if the task is of no query, or to the
 /// process. It counts as the size asked for, small ones too, until it is freed, by whatever thread and whenever
 /// that is; growing it by `realloc` makes it the grower's.
+///
+/// Blocks have addresses of at most 48 bits, beside Android's tags above them. Where the allocator inside gives others, as the
+/// system's does on illumos, most requests are refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GroupAlloc<A = DefaultAlloc> {
     inner: A,

@@ -2,7 +2,8 @@
 //!
 //! Mechanism; each thread its own, also inside the allocator: no lock, no allocation, no panic. Invariants:
 //! 1. A credit is never negative, and is in its owner's balance: taking a block from it or giving one back to it
-//!    changes no shared number.
+//!    changes no shared number. Only [`take_kept`] takes more than there is, and [`take_more`], which follows at once,
+//!    first puts it back: nothing looks at the credit in between.
 //! 2. The current owner's entry is its own; nothing evicts it while it is current. Its credit is *in hand* then, in
 //!    three cells that the allocator finds at once, and not in the entry. What is done with entries is done between
 //!    putting it down there and picking it up again.

@@ -48,7 +48,7 @@ impl Mimalloc {
         }
     }
 
-    /// A block that is not small. Not cold, but for what follows here in the code of small ones.
+    /// A block that is not small. It is called cold, seldom or not, so that the code of small ones falls through.
     ///
     /// # Safety
     ///

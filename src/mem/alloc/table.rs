@@ -41,7 +41,7 @@ const PIECE_SIZE: usize = PIECE_PLACES * size_of::<AtomicU16>();
 const PIECES: usize = PLACES / PIECE_PLACES;
 const DIRECTORY_SIZE: usize = PIECES * size_of::<Tags>();
 
-/// User space of today's 64-bit machines. Blocks beyond, should there ever be one, are refused.
+/// User space of today's 64-bit machines. Blocks beyond, as in the upper half that illumos gives to programs, are refused.
 const ADDRESS_BITS: u32 = if usize::BITS == 64 { 48 } else { 32 };
 /// Not a power of two of them: compilers would make another shift of the address of comparing a region's number with that.
 const REGIONS: usize = (1 << (ADDRESS_BITS - LEAF_BITS)) - (usize::BITS == 64) as usize;
@@ -55,7 +55,18 @@ static TABLE: [Tags; REGIONS] = [const { Tags::new(null_mut()) }; REGIONS];
 /// does not begin at an odd one.
 const DIRECTORY: usize = if usize::BITS == 64 { 1 << 63 } else { 1 };
 
-/// A leaf could not be mapped, or a part of one.
+/// The region of an address. Above, Android's allocator has bits that are none of the address's.
+#[inline(always)]
+fn region(block: *mut u8) -> usize {
+    let address = if cfg!(all(target_os = "android", target_pointer_width = "64")) {
+        block.addr() & (usize::MAX >> (usize::BITS - ADDRESS_BITS))
+    } else {
+        block.addr()
+    };
+    address >> LEAF_BITS
+}
+
+/// A leaf could not be mapped, or a part of one, or an address was beyond the table.
 static SCARCE: AtomicBool = AtomicBool::new(false);
 
 /// Whether memory for tags was missing once, and may be again.
@@ -99,7 +110,7 @@ impl Part {
 /// The place of a block, if its region has a leaf. Null has none.
 #[inline(always)]
 pub(super) fn place_in_leaf(block: *mut u8, part: Part) -> Option<&'static AtomicU16> {
-    let entry = TABLE.get(block.addr() >> LEAF_BITS)?.load(Acquire);
+    let entry = TABLE.get(region(block))?.load(Acquire);
     if !is_leaf(entry) {
         return None;
     }
@@ -150,16 +161,21 @@ pub(super) unsafe fn tag_in_piece(block: *mut u8, part: Part) -> u16 {
 #[inline(always)]
 unsafe fn region_of_tagged(block: *mut u8) -> *mut AtomicU16 {
     // SAFETY: by the caller; `place_or_make` and `place_in_leaf` find no place where the table has no region.
-    unsafe { TABLE.get_unchecked(block.addr() >> LEAF_BITS) }.load(Acquire)
+    unsafe { TABLE.get_unchecked(region(block)) }.load(Acquire)
 }
 
 /// The place of a block, made if there is none yet. None if there is no memory for it, or the address has none.
 #[cold]
 #[inline(never)]
 pub(super) fn place_or_make(block: *mut u8, part: Part) -> Option<&'static AtomicU16> {
-    let region = block.addr() >> LEAF_BITS;
+    let region = region(block);
     let place = part.place(block.addr());
-    let entry = leaf_or_directory(TABLE.get(region)?, region > 0)?;
+    let Some(entry) = TABLE.get(region) else {
+        // As good as no memory: the next block that is resized must not find out when it has moved.
+        SCARCE.store(true, Relaxed);
+        return None;
+    };
+    let entry = leaf_or_directory(entry, region > 0)?;
     if is_leaf(entry) {
         // SAFETY: as in `place_in_leaf`.
         return Some(unsafe { &*entry.add(place) });
@@ -250,8 +266,9 @@ fn publish(
 #[cfg(test)]
 mod tests {
     use super::{
-        DIRECTORY, DIRECTORY_SIZE, LEAF_BITS, LEAST, PIECE_SIZE, PIECES, PLACES, Part, TABLE, Tags,
-        mapped, place_in_leaf, place_or_make, publish, tag_in_leaf, tag_in_piece,
+        DIRECTORY, DIRECTORY_SIZE, LEAF_BITS, LEAST, PIECE_SIZE, PIECES, PLACES, Part, REGIONS,
+        TABLE, Tags, is_scarce, mapped, place_in_leaf, place_or_make, publish, tag_in_leaf,
+        tag_in_piece,
     };
     use std::collections::HashSet;
     use std::ptr::{null_mut, without_provenance_mut};
@@ -259,10 +276,10 @@ mod tests {
 
     static NEXT: AtomicU16 = AtomicU16::new(1);
 
-    /// Ranges of addresses that no allocator gives: the table never looks at what is there.
-    const NOWHERE: usize = 0x7ff1 << 32;
-    const NOWHERE_ELSE: usize = 0x7ff2 << 32;
-    const NOWHERE_IN_PIECES: usize = 0x7ff3 << 32;
+    /// The last of all addresses, eight regions for each test; the table never looks at what is there.
+    const NOWHERE: usize = (REGIONS - 8) << LEAF_BITS;
+    const NOWHERE_ELSE: usize = (REGIONS - 16) << LEAF_BITS;
+    const NOWHERE_IN_PIECES: usize = (REGIONS - 24) << LEAF_BITS;
 
     fn place(address: usize, size: usize) -> usize {
         let (block, part) = (without_provenance_mut::<u8>(address), Part::of(size));
@@ -369,6 +386,7 @@ mod tests {
         let beyond = without_provenance_mut::<u8>(usize::MAX - 4096);
         if usize::BITS == 64 {
             assert!(place_or_make(beyond, Part::of(64)).is_none());
+            assert!(is_scarce());
             assert!(place_in_leaf(beyond, Part::of(64)).is_none());
         }
     }
