@@ -5,7 +5,7 @@
 mod live;
 mod support;
 
-use live::{compute, eventually_blocking, multi_thread, named, watched};
+use live::{bare, compute, eventually_blocking, multi_thread, named, watched};
 use quotient::{Builder, Governor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -352,27 +352,11 @@ fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
     let _watched = watched("replaced workers");
     let runtime = multi_thread(2);
     let (core, workers) = Core::new(Config {
-        workers: 1,
-        policy: quotient::sched::Config::default(),
         quantum: Nanos::from_micros(100),
-        long_poll: Nanos::from_secs(3_600),
-        clock: Clock::tsc(),
         displace: true,
-        record: false,
         watchdog: true,
-        spares: 0,
         hands_over: true,
-        memory: quotient::mem::OwnerHandle::open_governor(),
-        shortage: |_, _| Arc::new(std::fmt::Error),
-        park: None,
-        hooks: None,
-        blocking: quotient::exec::blocking::Setup {
-            threads: 1,
-            queue: 1,
-            keep_alive: Duration::from_secs(1),
-            source: quotient::exec::blocking::Source::Own,
-            refusal: |_, _| Arc::new(std::fmt::Error),
-        },
+        ..bare(1, Clock::tsc())
     });
     core.stand_in_on(runtime.handle());
     let shut: quotient::exec::join::Cause = Arc::new(std::fmt::Error);

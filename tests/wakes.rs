@@ -3,9 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod live;
+mod support;
+
+use live::{bare, watched};
 use quotient::clock::{Clock, ManualClock};
 use quotient::exec::account::Account;
-use quotient::exec::core::{Config, Core};
+use quotient::exec::core::Core;
 use quotient::exec::group::Group;
 use quotient::exec::task;
 use quotient::exec::worker::{Exit, Worker};
@@ -14,32 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Wake, Waker};
-use std::time::Duration;
 
 fn executor(workers: usize, clock: Clock) -> (Arc<Core>, Vec<Worker>) {
-    Core::new(Config {
-        workers,
-        policy: quotient::sched::Config::default(),
-        quantum: Nanos::from_secs(1),
-        long_poll: Nanos::from_secs(3_600),
-        clock,
-        displace: false,
-        record: false,
-        watchdog: false,
-        spares: 0,
-        hands_over: false,
-        memory: quotient::mem::OwnerHandle::open_governor(),
-        shortage: |_, _| Arc::new(std::fmt::Error),
-        park: None,
-        hooks: None,
-        blocking: quotient::exec::blocking::Setup {
-            threads: 1,
-            queue: 1,
-            keep_alive: Duration::from_secs(1),
-            source: quotient::exec::blocking::Source::Own,
-            refusal: |_, _| Arc::new(std::fmt::Error),
-        },
-    })
+    Core::new(bare(workers, clock))
 }
 
 #[derive(Default)]
@@ -152,6 +133,7 @@ fn three_times(tasks: u64, times: (Nanos, Nanos)) -> Vec<(u64, u64)> {
 
 #[test]
 fn tiny_tasks_of_one_poll_wake_a_worker_as_often_as_is_worth_it() {
+    let _watch = watched("tiny tasks of one poll wake a worker as often as is worth it");
     for (wakes, left) in three_times(10_000, (Nanos(200), Nanos(100))) {
         // Ten thousand of them are a millisecond of work, and 50 µs of work are worth a wake-up.
         assert!(wakes <= 40, "woken {wakes} times");
@@ -161,6 +143,7 @@ fn tiny_tasks_of_one_poll_wake_a_worker_as_often_as_is_worth_it() {
 
 #[test]
 fn tasks_that_are_worth_a_wake_up_wait_for_no_long_poll() {
+    let _watch = watched("tasks that are worth a wake up wait for no long poll");
     let times = (Nanos::from_micros(30), Nanos::from_micros(60));
     // The first time nobody knows how long they take.
     for (wakes, left) in three_times(100, times).split_off(1) {
@@ -173,6 +156,7 @@ fn tasks_that_are_worth_a_wake_up_wait_for_no_long_poll() {
 /// worker's long poll has spawned meanwhile is there for it, though nobody was asked while nobody slept.
 #[test]
 fn what_a_long_poll_holds_is_taken_after_a_slice_of_mail_alone() {
+    let _watch = watched("what a long poll holds is taken after a slice of mail alone");
     let (clock, hand) = Clock::manual();
     hand.advance(Nanos::from_millis(1));
     let (core, mut workers) = executor(2, clock);
@@ -225,6 +209,8 @@ fn what_a_long_poll_holds_is_taken_after_a_slice_of_mail_alone() {
 /// same by a worker that looks for work while that poll goes on.
 #[test]
 fn what_a_task_spawns_that_was_served_alone_is_taken_by_a_worker_that_looks() {
+    let _watch =
+        watched("what a task spawns that was served alone is taken by a worker that looks");
     let (clock, hand) = Clock::manual();
     hand.advance(Nanos::from_millis(1));
     let (core, mut workers) = executor(2, clock);

@@ -9,6 +9,8 @@
 pub mod mortal;
 
 use crate::support::{Watch, watch};
+use quotient::exec::{blocking, core};
+use quotient::unit::Nanos;
 use quotient::{Attributes, Builder, Governor, Host};
 use std::collections::HashSet;
 use std::future::Future;
@@ -81,6 +83,33 @@ pub fn grounds_with_threads(workers: usize) -> [Ground; 2] {
 /// A governor on this runtime or host, after these statements.
 pub fn governor(ground: &impl Build, workers: usize, sql: &str) -> Governor {
     ground.build(Governor::builder().workers(workers).init_sql(sql))
+}
+
+/// An executor of so many workers, without a governor: nothing is bounded, watched or recorded, and nobody stands in.
+pub fn bare(workers: usize, clock: quotient::clock::Clock) -> core::Config {
+    core::Config {
+        workers,
+        policy: quotient::sched::Config::default(),
+        quantum: Nanos::from_secs(1),
+        long_poll: Nanos::from_secs(3_600),
+        clock,
+        displace: false,
+        record: false,
+        watchdog: false,
+        spares: 0,
+        hands_over: false,
+        memory: quotient::mem::OwnerHandle::open_governor(),
+        shortage: |_, _| Arc::new(std::fmt::Error),
+        park: None,
+        hooks: None,
+        blocking: blocking::Setup {
+            threads: 1,
+            queue: 1,
+            keep_alive: Duration::from_secs(1),
+            source: blocking::Source::Own,
+            refusal: |_, _| Arc::new(std::fmt::Error),
+        },
+    }
 }
 
 /// What a governor can be built on.

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(5);
+/// Only a bug waits it out.
+const LONG: Duration = Duration::from_secs(120);
 
 /// A closure of which everything is planned.
 #[derive(Default)]
