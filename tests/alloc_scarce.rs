@@ -262,16 +262,19 @@ fn child() {
 
 #[test]
 fn blocks_are_their_owners_where_there_is_little_room_for_tags() {
+    let _watch = support::watch("tags are scarce", String::new);
     support::in_child_within(ADDRESS_SPACE, "little");
 }
 
 #[test]
 fn a_block_whose_tag_cannot_be_had_is_refused_and_what_it_would_have_replaced_stays() {
+    let _watch = support::watch("tags are scarce", String::new);
     support::in_child_within(ADDRESS_SPACE, "nothing");
 }
 
 #[test]
 fn a_block_that_has_moved_when_its_tag_cannot_be_had_for_the_first_time_ends_the_process() {
+    let _watch = support::watch("tags are scarce", String::new);
     let ended = support::child_within(ADDRESS_SPACE, "first");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.signal(), Some(6), "{said}");

@@ -25,6 +25,7 @@ use quotient::{Governor, Host};
 struct Service {
     governor: Governor,
     server: ServerHandle,
+    _watch: support::Watch,
 }
 
 impl Service {
@@ -40,7 +41,18 @@ impl Service {
             .build()
             .unwrap();
         let server = serve(&governor, config).unwrap();
-        Service { governor, server }
+        Service::of(governor, server)
+    }
+
+    /// Watched against hangs, by the name of the calling test's thread, which is the test's.
+    fn of(governor: Governor, server: ServerHandle) -> Service {
+        let thread = std::thread::current();
+        let _watch = support::watch(thread.name().unwrap_or("a client"), String::new);
+        Service {
+            governor,
+            server,
+            _watch,
+        }
     }
 
     fn run(&self, script: &str) {

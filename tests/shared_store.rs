@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+mod support;
+
 use quotient::catalog::store::StoreError;
 use quotient::{CatalogStore, Governor};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -46,7 +48,10 @@ impl CatalogStore for Store {
 }
 
 /// Answers at the end, also of a test that fails: the runtime waits for its threads.
-struct Hanging(Store);
+struct Hanging(
+    Store,
+    #[allow(dead_code, reason = "it watches")] support::Watch,
+);
 
 impl Drop for Hanging {
     fn drop(&mut self) {
@@ -82,7 +87,8 @@ async fn hanging(store: &Store) -> (Governor, tokio::task::JoinHandle<bool>, Han
     while store.saves.load(SeqCst) == before {
         sleep(MS).await;
     }
-    (governor, change, Hanging(store.clone()))
+    let watch = support::watch("a store that does not answer", String::new);
+    (governor, change, Hanging(store.clone(), watch))
 }
 
 #[test]

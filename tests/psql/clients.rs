@@ -355,7 +355,9 @@ async fn shutdown_tells_the_clients_and_frees_the_port() {
     let sleeper = connect(&service, "ops", "").await.unwrap();
     let sleeping = tokio::spawn(async move { sleeper.simple_query("SELECT pg_sleep(600)").await });
     assert_eq!(column(&client, "SELECT 1").await, ["1"]);
-    let Service { governor, server } = service;
+    let Service {
+        governor, server, ..
+    } = service;
     assert!(server.connections() >= 2);
     server.shutdown().await;
     assert!(sleeping.await.unwrap().is_err());
@@ -363,7 +365,7 @@ async fn shutdown_tells_the_clients_and_frees_the_port() {
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
     // The governor goes on, and may be served again at the same place.
     let server = quotient::server::serve(&governor, Config::tcp(address)).unwrap();
-    let service = Service { governor, server };
+    let service = Service::of(governor, server);
     let client = connect(&service, "ops", "").await.unwrap();
     assert_eq!(column(&client, "SELECT 2").await, ["2"]);
 }
@@ -470,7 +472,7 @@ async fn a_change_that_waits_for_its_store_can_be_interrupted_and_holds_up_nobod
         .build()
         .unwrap();
     let server = quotient::server::serve(&governor, Config::default()).unwrap();
-    let service = Service { governor, server };
+    let service = Service::of(governor, server);
     let client = connect(&service, "ops", "").await.unwrap();
     let other = connect(&service, "ops", "").await.unwrap();
     let saved = store.saving.load(SeqCst);

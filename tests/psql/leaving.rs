@@ -88,7 +88,7 @@ async fn so_does_who_waits_for_a_store_that_does_not_answer() {
             .build()
             .unwrap();
         let server = serve(&governor, config.clone().max_connections(2)).unwrap();
-        let service = Service { governor, server };
+        let service = Service::of(governor, server);
         let saved = store.saving.load(SeqCst);
         store.slow.store(true, SeqCst);
         let create = "CREATE RESOURCE GROUP a WITH ('cpu_weight'='1')";

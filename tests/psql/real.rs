@@ -468,7 +468,9 @@ fn a_unix_socket_is_for_this_user_alone_and_is_cleared_away() {
     // Somebody answers there: it is not taken away.
     let taken = quotient::server::serve(&service.governor, Config::unix(&path)).unwrap_err();
     assert!(taken.to_string().contains(".s.PGSQL.6432"), "{taken}");
-    let Service { governor, server } = service;
+    let Service {
+        governor, server, ..
+    } = service;
     governor.block_on(server.shutdown());
     assert!(!path.exists());
     // One that nobody answers at is what a dead process left behind.

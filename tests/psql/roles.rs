@@ -133,7 +133,7 @@ async fn statements_are_charged_to_the_group_that_was_set_and_only_while_it_is_s
         .build()
         .unwrap();
     let server = serve(&governor, Config::default().group("own")).unwrap();
-    let service = Service { governor, server };
+    let service = Service::of(governor, server);
     // A poll is put down just behind its answer.
     let polled = async |group: &str, polls: u64| {
         let begun = std::time::Instant::now();
