@@ -1,5 +1,6 @@
 //! How often a worker that sleeps is woken for what another one holds, in a script: the woken worker runs at once, until
-//! it has nothing left, while the other one waits. That is what becomes of two workers on one core.
+//! it has nothing left, while the other one waits. That is what becomes of two workers on one core. And what groups are
+//! entitled to that only mail makes ready.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -238,4 +239,43 @@ fn what_a_task_spawns_that_was_served_alone_is_taken_by_a_worker_that_looks() {
     while worker.run() != Exit::Idle {}
     assert_eq!(taken.recv(), Ok(7), "all but the one that is warm here");
     assert_eq!(done.load(SeqCst), 8);
+}
+
+#[test]
+fn groups_that_mail_makes_ready_by_turns_are_entitled_to_no_idle_time() {
+    let _watch = watched("groups that mail makes ready by turns");
+    let (clock, hand) = Clock::manual();
+    hand.advance(Nanos::from_millis(1));
+    let (core, mut workers) = executor(1, clock);
+    let worker = workers.remove(0);
+    let run = || while worker.run() != Exit::Idle {};
+    let groups = [("often", 10), ("seldom", 900)].map(|(name, micros)| {
+        let group = Group::new(&core, name, Weight::new(1));
+        let mail = Arc::new(tokio::sync::Notify::new());
+        let (notified, hand) = (mail.clone(), hand.clone());
+        drop(task::spawn(
+            &Account::for_group(group.clone()),
+            None,
+            async move {
+                loop {
+                    notified.notified().await;
+                    hand.advance(Nanos::from_micros(micros));
+                }
+            },
+        ));
+        (group, mail)
+    });
+    run();
+    for round in 0..30_000 {
+        groups[usize::from(round % 10 == 9)].1.notify_one();
+        run();
+        hand.advance(Nanos::from_micros(500));
+    }
+    // Nobody ever waited for anybody.
+    for (group, _) in groups {
+        let usage = group.usage();
+        assert!(usage.share > 0.0, "{usage:?}");
+        assert!(usage.entitled <= usage.share + 0.01, "{usage:?}");
+        assert_eq!(usage.lag_ns, 0);
+    }
 }
