@@ -8,8 +8,11 @@ mod support;
 use live::{Build, compute, eventually, governor, multi_thread, named, watched};
 use quotient::task::{self, spawn_blocking};
 use quotient::{Governor, KillReason};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -194,19 +197,26 @@ fn a_shutdown_waits_for_closures_within_its_grace_only() {
 fn a_runtime_that_is_gone_cancels_what_it_did_not_begin() {
     let _watched = watched("runtime gone");
     let (runtime, governor, go) = one_thread();
-    let gone = Arc::new(AtomicUsize::new(0));
-    let held = Gone(gone.clone());
-    let handle = {
-        let _entered = governor.enter();
-        spawn_blocking(move || drop(held))
-    };
-    runtime.shutdown_background();
-    go.store(true, Ordering::SeqCst);
-    live::eventually_blocking("the closure is dropped", || {
-        gone.load(Ordering::SeqCst) == 1 && handle.is_finished()
-    });
+    let (ran, gone) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (has_run, held) = (ran.clone(), Gone(gone.clone()));
     let _entered = governor.enter();
-    assert!(spawn_blocking(|| ()).is_finished(), "refused at once");
+    let mut handle = spawn_blocking(move || {
+        has_run.fetch_add(1, Ordering::SeqCst);
+        drop(held);
+    });
+    runtime.shutdown_background();
+    // Its workers leave when they come to it; the one thread of the pool is busy until then and after.
+    live::eventually_blocking("the pool refuses at once", || {
+        spawn_blocking(|| ()).is_finished()
+    });
+    live::eventually_blocking("the closure is dropped", || handle.is_finished());
+    go.store(true, Ordering::SeqCst);
+    let ended = Pin::new(&mut handle).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(ended, Poll::Ready(Err(error)) if error.is_cancelled()));
+    assert_eq!(
+        (ran.load(Ordering::SeqCst), gone.load(Ordering::SeqCst)),
+        (0, 1)
+    );
 }
 
 #[test]

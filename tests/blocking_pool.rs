@@ -378,6 +378,11 @@ fn closures_may_wait_for_each_other_as_long_as_there_are_threads() {
 
 /// A closure that has begun, ends after a while, and says so.
 fn slow(runtime: &Runtime) -> (Governor, Arc<AtomicBool>) {
+    begun(runtime, || sleep(200 * MS))
+}
+
+/// A closure that has begun, does `work`, and says that it has ended.
+fn begun(runtime: &Runtime, work: impl FnOnce() + Send + 'static) -> (Governor, Arc<AtomicBool>) {
     let governor = threads(runtime, 2, "");
     let (begun, ended) = (
         Arc::new(AtomicBool::new(false)),
@@ -386,7 +391,7 @@ fn slow(runtime: &Runtime) -> (Governor, Arc<AtomicBool>) {
     let (begins, ends) = (begun.clone(), ended.clone());
     drop(run(&governor, "default_wg", move || {
         begins.store(true, SeqCst);
-        sleep(200 * MS);
+        work();
         ends.store(true, SeqCst);
     }));
     eventually_blocking("it runs", || begun.load(SeqCst));
@@ -414,9 +419,14 @@ fn a_runtime_that_is_dropped_waits_for_closures_that_have_begun_as_tokio_does() 
         runtime.shutdown_timeout(Duration::from_secs(20));
         assert!(ended.load(SeqCst), "within the time allowed");
         let runtime = make();
-        let (_governor, ended) = slow(&runtime);
+        let go = Arc::new(AtomicBool::new(false));
+        let may_go = go.clone();
+        let (_governor, ended) = begun(&runtime, move || {
+            eventually_blocking("it may go", || may_go.load(SeqCst));
+        });
         runtime.shutdown_background();
         assert!(!ended.load(SeqCst), "not waited for");
+        go.store(true, SeqCst);
         eventually_blocking("it goes on", || ended.load(SeqCst));
     }
 }
