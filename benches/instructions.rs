@@ -6,16 +6,19 @@
 //! says so and succeeds, unless `QUOTIENT_REQUIRE_TOOLS` is set. The scheduler's clock stands still, so that slices
 //! end by the number of polls and every run is the same; a read of the time stamp counter per poll is not counted.
 
+use quotient::clock::{Clock, ManualClock};
+use quotient::unit::Nanos;
+use quotient::{Attributes, Governor};
 use std::future::Future;
 use std::pin::Pin;
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 /// Instructions of ours per operation that a shape may take: what was counted when it was set last (rustc 1.95, x86-64,
 /// all features, no link-time optimisation), and a seventh more.
-const BOUNDS: [(&str, u64); 7] = [
+const BOUNDS: [(&str, u64); 8] = [
     ("spawn", 2400),
     ("spawn_join", 3160),
     ("chained_spawn", 1820),
@@ -23,17 +26,32 @@ const BOUNDS: [(&str, u64); 7] = [
     ("yield_tokio", 1050),
     ("ping_pong", 1390),
     ("sleep_wake", 5470),
+    ("slices", 9999),
 ];
 
 const SIDES: [&str; 3] = ["quotient", "tokio", "async-executor"];
 
 const OPERATIONS: usize = 10_000;
 const BATCH: usize = 100;
+/// Queries of a group that are under way at a time.
+const QUERIES: usize = 10;
 
 /// Whoever runs the tasks. All of it is called inside a task.
 trait Side: 'static {
     fn spawn(task: impl Future<Output = ()> + Send + 'static);
     fn join(task: impl Future<Output = ()> + Send + 'static) -> impl Future<Output = ()> + Send;
+
+    /// Spawns the task of a query of this group, where there are groups.
+    fn ask(
+        _group: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send {
+        Self::spawn(task);
+        std::future::ready(())
+    }
+
+    /// The time of a poll that takes long passes.
+    fn long_poll() {}
 }
 
 struct Quotient;
@@ -47,7 +65,26 @@ impl Side for Quotient {
         let handle = quotient::spawn(task);
         async move { handle.await.expect("the task succeeds") }
     }
+
+    async fn ask(group: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let (governor, _) = GOVERNOR.get().expect("there is a governor");
+        let attributes = Attributes::new().user(group);
+        let query = governor.admit(&attributes).await;
+        drop(query.expect("there is no limit").spawn(task));
+    }
+
+    fn long_poll() {
+        let (_, clock) = GOVERNOR.get().expect("there is a governor");
+        clock.advance(Nanos::from_micros(150));
+    }
 }
+
+/// The one that is counted, and what moves its clock.
+static GOVERNOR: OnceLock<(Governor, ManualClock)> = OnceLock::new();
+
+const GROUPS: &str = "
+    CREATE RESOURCE GROUP two TO (user = 'two') WITH ('cpu_core_limit' = '2');
+    CREATE RESOURCE GROUP one TO (user = 'one') WITH ('cpu_core_limit' = '1');";
 
 struct Tokio;
 
@@ -144,6 +181,24 @@ async fn yields<S: Side, F: Future<Output = ()> + Send + 'static>(give_way: fn()
     latch.wait().await;
 }
 
+/// What a slice takes: queries of two groups, whose polls outlast it. Other sides know no groups: their tasks yield.
+async fn slices<S: Side>() {
+    let latch = Latch::new(2 * QUERIES);
+    for query in 0..2 * QUERIES {
+        let latch = latch.clone();
+        let group = if query % 2 == 0 { "two" } else { "one" };
+        S::ask(group, async move {
+            for _ in 0..OPERATIONS / (2 * QUERIES) {
+                S::long_poll();
+                SelfWake(false).await;
+            }
+            latch.arrive();
+        })
+        .await;
+    }
+    latch.wait().await;
+}
+
 /// Pending once, after having woken itself.
 struct SelfWake(bool);
 
@@ -199,6 +254,7 @@ fn root<S: Side>(shape: &str) -> Root {
         "yield_tokio" => Box::pin(yields::<S, _>(tokio::task::yield_now)),
         "ping_pong" => Box::pin(ping_pong::<S>()),
         "sleep_wake" => Box::pin(sleep_wake::<S>()),
+        "slices" => Box::pin(slices::<S>()),
         other => panic!("no shape is called {other}"),
     }
 }
@@ -211,9 +267,11 @@ fn run(side: &str, shape: &str) {
         .expect("a runtime can be built");
     match side {
         "quotient" => {
-            let (clock, _hand) = quotient::clock::Clock::manual();
-            let build = async { quotient::Governor::builder().clock(clock).build() };
-            let governor = runtime.block_on(build).expect("a governor can be built");
+            let (clock, hand) = Clock::manual();
+            let builder = Governor::builder().clock(clock).init_sql(GROUPS);
+            let governor = runtime.block_on(async { builder.build() });
+            let governor = governor.expect("a governor can be built");
+            let _ = GOVERNOR.set((governor.clone(), hand));
             let mut go = || {
                 let task = governor.spawn_in("default_wg", root::<Quotient>(shape));
                 let task = task.expect("the group exists");

@@ -79,6 +79,7 @@ pub(in crate::exec) fn conclude(worker: &Worker, task: &Arc<Task>) {
     // The block holds it as long as there is a handle.
     if Arc::strong_count(task) > 1 {
         task.publish();
+        worker.is_awaited();
     }
     let hooks = worker.core().hooks();
     if let Some(hooks) = hooks {

@@ -15,6 +15,7 @@
 mod aside;
 mod budget;
 mod hands;
+mod quantum;
 mod rest;
 mod slices;
 mod stand_in;
@@ -37,6 +38,7 @@ use aside::Away;
 use budget::Budget;
 use crossbeam_deque::Worker as Ring;
 use crossbeam_utils::CachePadded;
+use quantum::Quantum;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
@@ -111,6 +113,7 @@ pub struct Worker {
     /// The task whose last poll that was.
     ended: Cell<Option<Arc<Task>>>,
     now: Cell<Nanos>,
+    quantum: Quantum,
     slice_began: Cell<Nanos>,
     stolen: Stolen,
     /// What was stolen of the running slice.
@@ -143,6 +146,7 @@ impl Worker {
             role: Cell::new(None),
             away: Cell::new(Away::default()),
             stolen: Stolen::new(core.clock().is_live()),
+            quantum: Quantum::new(core.setup().quantum),
             core,
             index,
             ring,
@@ -198,9 +202,10 @@ impl Worker {
 
     fn run_slices(&self) -> Exit {
         self.arrive();
-        self.now.set(self.core.clock().now());
-        self.stolen.go_on(self.now.get());
-        let quantum_ends = self.now.get().plus(self.core.setup().quantum);
+        let now = self.core.clock().now();
+        self.now.set(now);
+        self.stolen.go_on(now);
+        self.quantum.begin(now, !self.seat.inbox.is_empty());
         let mut polls = 0;
         loop {
             match self.next_slice() {
@@ -209,8 +214,9 @@ impl Worker {
                 Next::Nothing if self.core.is_over() => return Exit::Stop,
                 Next::Nothing => return Exit::Idle,
             }
-            if self.now.get() >= quantum_ends || polls >= POLLS_MAX {
+            if self.quantum.is_over(self.now.get()) || polls >= POLLS_MAX {
                 self.end_slice();
+                self.quantum.leave(self.now.get());
                 return Exit::Yield;
             }
         }

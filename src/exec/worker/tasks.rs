@@ -102,6 +102,12 @@ impl Worker {
         self.ended.set(task);
     }
 
+    /// A task has ended whose output somebody may wait for, on the host's side perhaps.
+    #[inline]
+    pub(in crate::exec) fn is_awaited(&self) {
+        self.quantum.is_awaited();
+    }
+
     /// After a poll.
     #[inline]
     pub(super) fn see_off(&self) {

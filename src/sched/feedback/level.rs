@@ -1,6 +1,8 @@
 //! The tasks of one level: those of each query in a line of their own, and those without a query.
 //!
-//! Pure. A query is found in logarithmic time, however many there are: who serves one asks for it at every slice.
+//! Pure. A query is found in logarithmic time, however many there are: who serves one asks for it at every slice. What is
+//! served one poll at a time leaves its line and comes back at every slice too, so that the lines that were emptied last
+//! keep their places.
 
 use super::Stream;
 use super::line::Line;
@@ -10,10 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Older queries first; in the last level, those with fewer used turns first.
 pub(super) type Rank = (u64, QueryId);
 
+/// How many lines keep their places while they are empty: of as many queries as are served at a time, mostly.
+const KEPT: usize = 4;
+
 #[derive(Debug)]
 pub(super) struct Level<T> {
     pub(super) loose: Line<T>,
     queries: BTreeMap<Rank, Line<T>>,
+    /// The lines among these that are empty, none of them with used turns; the oldest first.
+    empty: Vec<QueryId>,
     /// The ranks with used turns, by query.
     turned: BTreeSet<(QueryId, u64)>,
     /// Charged time divided by the level's factor.
@@ -29,6 +36,7 @@ impl<T> Default for Level<T> {
         Level {
             loose: Line::default(),
             queries: BTreeMap::new(),
+            empty: Vec::new(),
             turned: BTreeSet::new(),
             used: 0,
             running: 0,
@@ -39,15 +47,17 @@ impl<T> Default for Level<T> {
 
 impl<T> Level<T> {
     pub(super) fn is_empty(&self) -> bool {
-        self.loose.is_empty() && self.queries.is_empty()
+        self.loose.is_empty() && self.queries.len() == self.empty.len()
     }
 
     /// The query that is due.
     pub(super) fn first(&self) -> Option<QueryId> {
-        self.queries.first_key_value().map(|(&(_, id), _)| id)
+        let mut lines = self.queries.iter();
+        let due = lines.find(|(_, line)| !line.is_empty());
+        due.map(|(&(_, id), _)| id)
     }
 
-    /// The line that a task is queued in.
+    /// The line that a task is about to be queued in.
     pub(super) fn line(&mut self, stream: Stream, rounds: u64) -> &mut Line<T> {
         let Stream::Query(id) = stream else {
             return &mut self.loose;
@@ -55,20 +65,41 @@ impl<T> Level<T> {
         if rounds > 0 {
             self.turned.insert((id, rounds));
         }
-        self.queries.entry((rounds, id)).or_default()
+        let line = self.queries.entry((rounds, id)).or_default();
+        if rounds == 0 && line.is_empty() {
+            self.empty.retain(|&empty| empty != id);
+        }
+        line
     }
 
     /// A query's tasks that run first, as many as there are.
     pub(super) fn waiting(&self, id: QueryId) -> usize {
-        let line = self.rank(id).and_then(|rank| self.queries.get(&rank));
-        line.map_or(0, Line::len)
+        match self.queries.get(&(0, id)) {
+            Some(line) if !line.is_empty() => line.len(),
+            _ => {
+                let turned = self.turned_rank(id);
+                let line = turned.and_then(|rank| self.queries.get(&rank));
+                line.map_or(0, Line::len)
+            }
+        }
     }
 
     /// The next task of a query.
     pub(super) fn pop(&mut self, id: QueryId) -> Option<T> {
-        let rank = self.rank(id)?;
-        let task = self.queries.get_mut(&rank)?.pop_front();
-        self.close_if_empty(rank);
+        if let Some(line) = self.queries.get_mut(&(0, id))
+            && let Some(task) = line.pop_front()
+        {
+            if line.is_empty() {
+                self.emptied((0, id));
+            }
+            return Some(task);
+        }
+        let rank = self.turned_rank(id)?;
+        let line = self.queries.get_mut(&rank)?;
+        let task = line.pop_front();
+        if line.is_empty() {
+            self.emptied(rank);
+        }
         task
     }
 
@@ -79,39 +110,52 @@ impl<T> Level<T> {
         seat: u64,
         is: impl FnOnce(&T) -> bool,
     ) -> Option<T> {
-        let task = self.queries.get_mut(&rank)?.withdraw(seat, is);
-        self.close_if_empty(rank);
-        task
+        let line = self.queries.get_mut(&rank)?;
+        let task = line.withdraw(seat, is)?;
+        if line.is_empty() {
+            self.emptied(rank);
+        }
+        Some(task)
     }
 
     /// Takes all tasks of a query out, in the order in which they would run.
     pub(super) fn take_query(&mut self, id: QueryId, mut each: impl FnMut(T)) {
-        while let Some(rank) = self.rank(id) {
+        self.empty.retain(|&empty| empty != id);
+        let mut next = Some((0, id));
+        while let Some(rank) = next {
             let mut line = self.close(rank).unwrap_or_default();
             while let Some(task) = line.pop_front() {
                 each(task);
             }
+            next = self.turned_rank(id);
         }
     }
 
-    /// The first of a query's ranks.
-    fn rank(&self, id: QueryId) -> Option<Rank> {
-        if self.queries.contains_key(&(0, id)) {
-            return Some((0, id));
-        }
+    /// The first of a query's ranks with used turns.
+    fn turned_rank(&self, id: QueryId) -> Option<Rank> {
         let mut turned = self.turned.range((id, 0)..=(id, u64::MAX));
         turned.next().map(|&(id, rounds)| (rounds, id))
     }
 
-    fn close_if_empty(&mut self, rank: Rank) {
-        if self.queries.get(&rank).is_some_and(Line::is_empty) {
+    /// The last task has left this line.
+    fn emptied(&mut self, rank: Rank) {
+        let (rounds, id) = rank;
+        if rounds > 0 || self.queries.get(&rank).is_some_and(Line::is_large) {
             self.close(rank);
+            return;
         }
+        if self.empty.len() == KEPT {
+            let oldest = self.empty.remove(0);
+            self.close((0, oldest));
+        }
+        self.empty.push(id);
     }
 
     fn close(&mut self, rank: Rank) -> Option<Line<T>> {
         let (rounds, id) = rank;
-        self.turned.remove(&(id, rounds));
+        if rounds > 0 {
+            self.turned.remove(&(id, rounds));
+        }
         self.queries.remove(&rank)
     }
 }

@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 /// Seats are numbered round about.
 pub(super) const SEATS: u64 = (1 << 40) - 1;
 
+/// The most room that is worth little.
+const LITTLE: usize = 16;
+
 #[derive(Debug)]
 pub(super) struct Line<T> {
     seats: VecDeque<Option<T>>,
@@ -33,6 +36,11 @@ impl<T> Line<T> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether it has room for many, who are not there any more perhaps.
+    pub(super) fn is_large(&self) -> bool {
+        self.seats.capacity() > LITTLE
     }
 
     pub(super) fn push_back(&mut self, task: T, note: impl FnOnce(&T, u64)) {
