@@ -86,6 +86,14 @@ impl Seen {
         100.0 * (1.0 - groups.as_secs_f64() / self.processes.as_secs_f64())
     }
 
+    /// The same time ÷ queries, in microseconds: where queries are done sooner there are more of them, and more to do
+    /// around them.
+    fn outside_per_query(&self) -> f64 {
+        let groups: Duration = self.tenants.iter().sum();
+        let queries: f64 = self.loads.iter().map(|load| load.queries).sum();
+        1e6 * (self.processes.as_secs_f64() - groups.as_secs_f64()) / queries
+    }
+
     /// CPU time of both processes, and that of other programs, ÷ that of the workers' CPUs, in percent.
     fn used(&self) -> [f64; 2] {
         [self.processes, self.others]
@@ -258,21 +266,24 @@ impl Report {
                 lines.push(info(what, both(&|arm| beside[arm].load(number, place))));
             }
         }
-        let mut percent = |what: &str, of: &dyn Fn(&Seen) -> String| {
+        let mut cost = |what: &str, of: &dyn Fn(&Seen) -> String| {
             let cell = |arm: usize| match suite.needs_alone() {
-                true => format!("{} % ({} % alone)", of(&beside[arm]), of(&alone[arm])),
-                false => format!("{} %", of(&beside[arm])),
+                true => format!("{} ({} alone)", of(&beside[arm]), of(&alone[arm])),
+                false => of(&beside[arm]),
             };
             lines.push(info(format!("   {what}"), both(&cell)));
         };
-        percent("CPU outside the groups", &|seen| {
-            format!("{:.1}", seen.outside())
+        cost("CPU outside the groups", &|seen| {
+            format!("{:.1} %", seen.outside())
         });
-        percent("CPU used, by service and clients", &|seen| {
-            format!("{:.1}", seen.used()[0])
+        cost("the same, per query", &|seen| {
+            format!("{:.0} µs", seen.outside_per_query())
         });
-        percent("CPU used, by other programs", &|seen| {
-            format!("{:.1}", seen.used()[1])
+        cost("CPU used, by service and clients", &|seen| {
+            format!("{:.1} %", seen.used()[0])
+        });
+        cost("CPU used, by other programs", &|seen| {
+            format!("{:.1} %", seen.used()[1])
         });
         lines
     }
@@ -283,7 +294,8 @@ answer, so latency is their number ÷ queries/s: a tenant that gets less also wa
 tokio takes turns among all queries, and small ones are done sooner. Quotient takes turns among groups, by weight;
 within a group older queries go first until they have used 200 ms. Its p99 is close to p50, and a small query waits
 for the large ones before it in its own group (2: analysts), but not for those of others (2: dashboards).
-Beside ÷ alone is per second of CPU that other programs left. CPU outside the groups: HTTP, clients, the governor.
+Beside ÷ alone is per second of CPU that other programs left. CPU outside the groups: HTTP, clients, the host, and half
+of each reading of the clock around a query's steps, on both hosts.
 ";
 
 /// Above this, in percent of the CPU, other programs may be why a promise did not hold.

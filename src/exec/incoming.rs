@@ -145,8 +145,8 @@ mod loom {
         fn give_back(&self, mut held: Vec<u32>) {
             let mut queue = self.queue.lock();
             let put = held.len();
-            queue.append(&mut held);
             self.incoming.lock().requeued(put, 0);
+            queue.append(&mut held);
             drop(queue);
             if put > 0 {
                 let inactive = self.incoming.lock().activate();
@@ -191,6 +191,54 @@ mod loom {
             }
             assert_eq!(ran, pushers as usize + 1);
             assert!(!*model.sched.lock());
+        });
+    }
+
+    /// A task that a worker has kept in its ring, where others see it, goes back to the queue while another worker looks
+    /// for work. The group is queued, and would be taken for idle if the task was seen nowhere.
+    #[test]
+    fn a_task_that_goes_back_is_seen_all_the_time() {
+        ::loom::model(|| {
+            let model = Model::new();
+            model.incoming.lock().activate();
+            *model.sched.lock() = true;
+            let ring = Arc::new(Mutex::new(vec![7]));
+            let looking = {
+                let (model, ring) = (model.clone(), ring.clone());
+                // `Worker::pick`.
+                ::loom::thread::spawn(move || {
+                    let sched = model.sched.lock();
+                    let ready = model.incoming.lock().ready() > 0;
+                    let found = ready || !ring.lock().is_empty();
+                    let idle = !found && model.incoming.lock().deactivate_if_empty();
+                    drop(sched);
+                    assert!(!idle);
+                    // `Worker::fetch`, else `Worker::steal`.
+                    if found {
+                        model.fetch(1).pop().or_else(|| ring.lock().pop())
+                    } else {
+                        None
+                    }
+                })
+            };
+            // `Worker::give_back`.
+            {
+                let mut queue = model.queue.lock();
+                let held = ring.lock().len();
+                model.incoming.lock().requeued(held, 0);
+                let mut put = 0;
+                while let Some(task) = { ring.lock().pop() } {
+                    queue.push(task);
+                    put += 1;
+                }
+                if put != held {
+                    model.incoming.lock().requeued(put, held);
+                }
+            }
+            let taken = looking.join().unwrap();
+            let left = model.queue.lock().len();
+            assert_eq!(left + usize::from(taken.is_some()), 1);
+            assert_eq!(model.incoming.lock().ready(), left);
         });
     }
 

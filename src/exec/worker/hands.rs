@@ -282,7 +282,7 @@ impl Worker {
     }
 
     /// Everything held goes back to the group's queue: what was not polled yet to the front, in its order,
-    /// what was to the back. Whether it was anything.
+    /// what was to the back. Whether it was anything. Meanwhile whoever looks finds it here or there.
     pub(super) fn give_back(&self, group: &Group, now: Nanos) -> bool {
         let mut queue = group.queue.lock();
         if let Some(turn) = self.turn.get() {
@@ -295,6 +295,10 @@ impl Worker {
         }
         let mut batch = self.batch.borrow_mut();
         group.absorb(&mut queue, &mut batch);
+        // Counted before they leave the hands where others find them, who wait for the queue's lock then. Some may
+        // be taken meanwhile.
+        let held = self.ring.len() + usize::from(self.seat.has_lifo());
+        group.requeued(held, 0);
         let mut put = 0;
         for _ in 0..self.fresh.take() {
             batch.extend(self.ring.pop());
@@ -308,7 +312,9 @@ impl Worker {
             enqueue(&mut queue, task, End::Front);
             put += 1;
         }
-        group.requeued(put, 0);
+        if put != held {
+            group.requeued(put, held);
+        }
         put > 0
     }
 }

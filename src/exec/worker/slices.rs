@@ -93,26 +93,32 @@ impl Worker {
         }
     }
 
-    /// Keeps what the worker holds for the next slice, if the group is alone and nothing of its other streams
-    /// waits, and tops it up with what waits of the same one. Tasks that are polled where they were last find
-    /// warm caches; with more of them than fit, they must take turns through the queue.
+    /// Keeps what the worker holds for the next slice, if it would be served next of its group, and tops it up with
+    /// what waits of the same stream while the group is alone. Tasks that are polled where they were last find
+    /// warm caches, and nobody else's are touched; with more of them than fit, they must take turns through the queue.
     fn keep(&self, group: &Group, now: Nanos) -> bool {
         let held = self.ring.len();
         let asked_away = self.outgrown.get() || self.seat.preempt.load(Relaxed);
-        let Some(turn) = self.turn.get().filter(|_| self.solo.get() && !asked_away) else {
+        let Some(turn) = self.turn.get().filter(|_| !asked_away) else {
             return false;
         };
-        if !self.holds_tasks() {
+        // Beside other groups, what it keeps must be there for others to see; the LIFO slot is not.
+        let hidden = self.seat.has_lifo() && !self.solo.get();
+        if hidden || !self.holds_tasks() {
             return false;
         }
         let most = batch(self.core.config(), group.average_poll(), MAX_BATCH, 1);
         let mut queue = group.queue.lock();
         group.absorb(&mut queue, &mut self.batch.borrow_mut());
         let waiting = queue.waiting(turn);
-        if waiting < queue.len() || (waiting > 0 && held >= most) {
+        if waiting > 0 && (held >= most || !self.solo.get()) {
             return false;
         }
         queue.charge(turn, now.since(self.turn_began.get()));
+        if waiting < queue.len() && !queue.is_due(turn) {
+            self.set_turn(None, now);
+            return false;
+        }
         queue.resume(turn);
         self.turn_began.set(now);
         let share = waiting

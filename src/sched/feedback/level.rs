@@ -52,6 +52,10 @@ impl<T> Level<T> {
 
     /// The query that is due.
     pub(super) fn first(&self) -> Option<QueryId> {
+        let (&(_, id), line) = self.queries.first_key_value()?;
+        if !line.is_empty() {
+            return Some(id);
+        }
         let mut lines = self.queries.iter();
         let due = lines.find(|(_, line)| !line.is_empty());
         due.map(|(&(_, id), _)| id)
@@ -90,7 +94,8 @@ impl<T> Level<T> {
             && let Some(task) = line.pop_front()
         {
             if line.is_empty() {
-                self.emptied((0, id));
+                let large = line.is_large();
+                self.emptied((0, id), large);
             }
             return Some(task);
         }
@@ -98,7 +103,8 @@ impl<T> Level<T> {
         let line = self.queries.get_mut(&rank)?;
         let task = line.pop_front();
         if line.is_empty() {
-            self.emptied(rank);
+            let large = line.is_large();
+            self.emptied(rank, large);
         }
         task
     }
@@ -113,7 +119,8 @@ impl<T> Level<T> {
         let line = self.queries.get_mut(&rank)?;
         let task = line.withdraw(seat, is)?;
         if line.is_empty() {
-            self.emptied(rank);
+            let large = line.is_large();
+            self.emptied(rank, large);
         }
         Some(task)
     }
@@ -138,9 +145,9 @@ impl<T> Level<T> {
     }
 
     /// The last task has left this line.
-    fn emptied(&mut self, rank: Rank) {
+    fn emptied(&mut self, rank: Rank, large: bool) {
         let (rounds, id) = rank;
-        if rounds > 0 || self.queries.get(&rank).is_some_and(Line::is_large) {
+        if rounds > 0 || large {
             self.close(rank);
             return;
         }

@@ -244,6 +244,22 @@ impl<T> Feedback<T> {
         Some(Turn { stream, level })
     }
 
+    /// Whether a turn that was charged and whose tasks are still held, to go to the back of their stream, would be the
+    /// one that is due if they were queued. Not for a query of the last level, where it depends on its age.
+    pub fn is_due(&self, turn: Turn) -> bool {
+        let Some(own) = self.levels.get(turn.level).filter(|_| !self.has_urgent()) else {
+            return false;
+        };
+        let first = match (turn.stream, own.first()) {
+            (Stream::Loose, first) => first.is_none(),
+            (Stream::Query(_), _) if !own.loose.is_empty() || turn.level + 1 == LEVELS => false,
+            (Stream::Query(id), first) => first.is_none_or(|first| id <= first),
+        };
+        let rank = |level: usize| (self.levels[level].used, level);
+        let mut others = (0..LEVELS).filter(|&l| l != turn.level && !self.levels[l].is_empty());
+        first && others.all(|other| rank(turn.level) < rank(other))
+    }
+
     /// Continues a turn whose tasks the worker still holds, after it was charged.
     pub fn resume(&mut self, turn: Turn) {
         if turn.level < LEVELS {

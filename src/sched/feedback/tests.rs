@@ -164,3 +164,72 @@ fn a_task_given_back_unserved_keeps_its_place() {
     assert_eq!([queue.take(turn), queue.take(turn)], [Some(1), Some(2)]);
     assert!(queue.is_empty());
 }
+
+mod keeping {
+    //! A worker that keeps a task instead of queueing it serves what it would have been given.
+
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Stream (0 for tasks without a query), CPU time, and what the turn costs, in ms.
+    type Step = (u64, u64, u64);
+
+    fn stream(id: u64) -> Stream {
+        if id == 0 { Stream::Loose } else { q(id) }
+    }
+
+    /// A queue after these tasks have come, each after a turn; and the turn that is due, its task taken.
+    fn queue(steps: &[Step]) -> (Feedback<Step>, Turn, Step) {
+        let mut queue = Feedback::new(BASE);
+        for &step in steps {
+            let (id, cpu, cost) = step;
+            queue.push(stream(id), Nanos(cpu * MS), step);
+            let turn = queue.begin().unwrap();
+            let task = queue.take(turn).unwrap();
+            queue.charge(turn, Nanos(cost * MS));
+            queue.push(stream(task.0), Nanos(task.1 * MS), task);
+        }
+        let turn = queue.begin().unwrap();
+        let task = queue.take(turn).unwrap();
+        (queue, turn, task)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_due_is_what_would_be_begun(
+            steps in proptest::collection::vec((0u64..5, 0u64..6_000, 0u64..400), 1..12),
+            cost in 0u64..900,
+        ) {
+            let (mut kept, turn, task) = queue(&steps);
+            kept.charge(turn, Nanos(cost * MS));
+            let (due, waiting) = (kept.is_due(turn), kept.waiting(turn));
+            let (mut queued, same, _) = queue(&steps);
+            prop_assert_eq!(same, turn);
+            queued.charge(turn, Nanos(cost * MS));
+            queued.push(turn.stream, Nanos(task.1 * MS), task);
+            let begun = queued.begin().unwrap();
+            if due {
+                prop_assert_eq!(begun, turn);
+                if waiting == 0 {
+                    prop_assert_eq!(queued.take(begun), Some(task));
+                }
+            } else if turn.level + 1 < LEVELS && begun == turn {
+                // Both kinds wait in its level, and take turns.
+                let level = &kept.levels[turn.level];
+                prop_assert!(!level.loose.is_empty() || level.first().is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_has_to_be_dropped_goes_before_what_is_kept() {
+        let mut queue = Feedback::new(BASE);
+        queue.push(q(1), Nanos::ZERO, "runs");
+        let turn = queue.begin().unwrap();
+        assert_eq!(queue.take(turn), Some("runs"));
+        queue.charge(turn, Nanos(MS));
+        assert!(queue.is_due(turn));
+        queue.push_urgent(q(2), "to be dropped");
+        assert!(!queue.is_due(turn));
+    }
+}
