@@ -205,7 +205,9 @@ impl Worker {
         let now = self.core.clock().now();
         self.now.set(now);
         self.stolen.go_on(now);
-        self.quantum.begin(now, !self.seat.inbox.is_empty());
+        // A stand-in's host looks whether it is still needed.
+        let of_use = !self.seat.inbox.is_empty() || self.role.get().is_some();
+        self.quantum.begin(now, of_use);
         let mut polls = 0;
         loop {
             match self.next_slice() {

@@ -38,9 +38,9 @@ impl Quantum {
         }
     }
 
-    /// The worker begins to run. `mail`: something was made ready on the host's side meanwhile.
-    pub(super) fn begin(&self, now: Nanos, mail: bool) {
-        let idle = |left: Nanos| !mail && now.since(left) < IDLE_TURN;
+    /// The worker begins to run. `of_use`: something was made ready on the host's side meanwhile.
+    pub(super) fn begin(&self, now: Nanos, of_use: bool) {
+        let idle = |left: Nanos| !of_use && now.since(left) < IDLE_TURN;
         let doublings = match self.left.take() {
             Some(left) if idle(left) => (self.doublings.get() + 1).min(DOUBLINGS),
             _ => 0,

@@ -19,14 +19,12 @@ const KEPT: usize = 4;
 pub(super) struct Level<T> {
     pub(super) loose: Line<T>,
     queries: BTreeMap<Rank, Line<T>>,
+    /// The first of the lines that are not empty, if it is known.
+    due: Option<Rank>,
     /// The lines among these that are empty, none of them with used turns; the oldest first.
     empty: Vec<QueryId>,
     /// The ranks with used turns, by query.
     turned: BTreeSet<(QueryId, u64)>,
-    /// Charged time divided by the level's factor.
-    pub(super) used: u64,
-    /// Turns of this level that run now.
-    pub(super) running: u32,
     /// Whose turn it is when both kinds wait.
     pub(super) loose_next: bool,
 }
@@ -36,29 +34,23 @@ impl<T> Default for Level<T> {
         Level {
             loose: Line::default(),
             queries: BTreeMap::new(),
+            due: None,
             empty: Vec::new(),
             turned: BTreeSet::new(),
-            used: 0,
-            running: 0,
             loose_next: false,
         }
     }
 }
 
 impl<T> Level<T> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.loose.is_empty() && self.queries.len() == self.empty.len()
-    }
-
     /// The query that is due.
-    pub(super) fn first(&self) -> Option<QueryId> {
-        let (&(_, id), line) = self.queries.first_key_value()?;
-        if !line.is_empty() {
-            return Some(id);
+    pub(super) fn first(&mut self) -> Option<QueryId> {
+        if self.due.is_none() {
+            let mut lines = self.queries.iter();
+            let due = lines.find(|(_, line)| !line.is_empty());
+            self.due = due.map(|(&rank, _)| rank);
         }
-        let mut lines = self.queries.iter();
-        let due = lines.find(|(_, line)| !line.is_empty());
-        due.map(|(&(_, id), _)| id)
+        self.due.map(|(_, id)| id)
     }
 
     /// The line that a task is about to be queued in.
@@ -66,10 +58,12 @@ impl<T> Level<T> {
         let Stream::Query(id) = stream else {
             return &mut self.loose;
         };
+        let rank = (rounds, id);
         if rounds > 0 {
             self.turned.insert((id, rounds));
         }
-        let line = self.queries.entry((rounds, id)).or_default();
+        self.due = self.due.map(|due| due.min(rank));
+        let line = self.queries.entry(rank).or_default();
         if rounds == 0 && line.is_empty() {
             self.empty.retain(|&empty| empty != id);
         }
@@ -127,6 +121,7 @@ impl<T> Level<T> {
 
     /// Takes all tasks of a query out, in the order in which they would run.
     pub(super) fn take_query(&mut self, id: QueryId, mut each: impl FnMut(T)) {
+        self.due.take_if(|(_, due)| *due == id);
         self.empty.retain(|&empty| empty != id);
         let mut next = Some((0, id));
         while let Some(rank) = next {
@@ -140,6 +135,9 @@ impl<T> Level<T> {
 
     /// The first of a query's ranks with used turns.
     fn turned_rank(&self, id: QueryId) -> Option<Rank> {
+        if self.turned.is_empty() {
+            return None;
+        }
         let mut turned = self.turned.range((id, 0)..=(id, u64::MAX));
         turned.next().map(|&(id, rounds)| (rounds, id))
     }
@@ -147,6 +145,7 @@ impl<T> Level<T> {
     /// The last task has left this line.
     fn emptied(&mut self, rank: Rank, large: bool) {
         let (rounds, id) = rank;
+        self.due.take_if(|due| *due == rank);
         if rounds > 0 || large {
             self.close(rank);
             return;

@@ -93,6 +93,8 @@ const ROUNDS: u64 = (1 << 21) - 1;
 #[derive(Debug)]
 pub struct Feedback<T> {
     base: u64,
+    /// What decides among the levels: two cache lines, where the levels themselves are many.
+    heads: [Head; LEVELS],
     levels: [Level<T>; LEVELS],
     urgent: VecDeque<(Stream, T)>,
     len: usize,
@@ -100,6 +102,17 @@ pub struct Feedback<T> {
     running: u32,
     /// What the level was charged that was charged most.
     most: u64,
+}
+
+/// A level as the others see it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Head {
+    /// Charged time divided by the level's factor.
+    used: u64,
+    /// Tasks that wait.
+    waiting: u32,
+    /// Turns of this level that run now.
+    running: u32,
 }
 
 /// The level of a query or loose task that has used `cpu`, for levels of `base`.
@@ -124,6 +137,7 @@ impl<T> Feedback<T> {
     pub fn new(base: Nanos) -> Feedback<T> {
         Feedback {
             base: base.0.max(1),
+            heads: [Head::default(); LEVELS],
             levels: std::array::from_fn(|_| Level::default()),
             urgent: VecDeque::new(),
             len: 0,
@@ -186,6 +200,7 @@ impl<T> Feedback<T> {
         let (level, rounds) = self.height(cpu);
         self.wake_level(level);
         self.len += 1;
+        self.heads[level].waiting += 1;
         let noted = move |task: &T, seat| note(task, Place::new(level, rounds, seat));
         (self.levels[level].line(stream, rounds), noted)
     }
@@ -205,15 +220,21 @@ impl<T> Feedback<T> {
             Stream::Loose => level.loose.withdraw(place.seat(), is),
             Stream::Query(id) => level.withdraw((place.rounds(), id), place.seat(), is),
         };
-        let found = task.map(|task| self.urgent.push_back((stream, task)));
-        found.is_some()
+        let Some(task) = task else {
+            return false;
+        };
+        self.heads[place.level()].waiting -= 1;
+        self.urgent.push_back((stream, task));
+        true
     }
 
     /// Makes all waiting tasks of a query urgent.
     pub fn hurry_query(&mut self, id: QueryId) {
-        for level in &mut self.levels {
-            let urgent = &mut self.urgent;
-            level.take_query(id, |task| urgent.push_back((Stream::Query(id), task)));
+        for (level, head) in self.levels.iter_mut().zip(&mut self.heads) {
+            level.take_query(id, |task| {
+                head.waiting -= 1;
+                self.urgent.push_back((Stream::Query(id), task));
+            });
         }
     }
 
@@ -228,8 +249,9 @@ impl<T> Feedback<T> {
             let level = URGENT;
             return Some(Turn { stream, level });
         }
-        let waiting = (0..LEVELS).filter(|&l| !self.levels[l].is_empty());
-        let level = waiting.min_by_key(|&l| (self.levels[l].used, l))?;
+        let heads = self.heads.iter().enumerate();
+        let waiting = heads.filter(|(_, head)| head.waiting > 0);
+        let (level, _) = waiting.min_by_key(|(level, head)| (head.used, *level))?;
         let due = &mut self.levels[level];
         let query = due.first().map(Stream::Query);
         let stream = match query {
@@ -239,15 +261,16 @@ impl<T> Feedback<T> {
         if query.is_some() && !due.loose.is_empty() {
             due.loose_next = !due.loose_next;
         }
-        due.running += 1;
+        self.heads[level].running += 1;
         self.running += 1;
         Some(Turn { stream, level })
     }
 
     /// Whether a turn that was charged and whose tasks are still held, to go to the back of their stream, would be the
     /// one that is due if they were queued. Not for a query of the last level, where it depends on its age.
-    pub fn is_due(&self, turn: Turn) -> bool {
-        let Some(own) = self.levels.get(turn.level).filter(|_| !self.has_urgent()) else {
+    pub fn is_due(&mut self, turn: Turn) -> bool {
+        let urgent = self.has_urgent();
+        let Some(own) = self.levels.get_mut(turn.level).filter(|_| !urgent) else {
             return false;
         };
         let first = match (turn.stream, own.first()) {
@@ -255,8 +278,8 @@ impl<T> Feedback<T> {
             (Stream::Query(_), _) if !own.loose.is_empty() || turn.level + 1 == LEVELS => false,
             (Stream::Query(id), first) => first.is_none_or(|first| id <= first),
         };
-        let rank = |level: usize| (self.levels[level].used, level);
-        let mut others = (0..LEVELS).filter(|&l| l != turn.level && !self.levels[l].is_empty());
+        let rank = |level: usize| (self.heads[level].used, level);
+        let mut others = (0..LEVELS).filter(|&l| l != turn.level && self.heads[l].waiting > 0);
         first && others.all(|other| rank(turn.level) < rank(other))
     }
 
@@ -264,7 +287,7 @@ impl<T> Feedback<T> {
     pub fn resume(&mut self, turn: Turn) {
         if turn.level < LEVELS {
             self.wake_level(turn.level);
-            self.levels[turn.level].running += 1;
+            self.heads[turn.level].running += 1;
             self.running += 1;
         }
     }
@@ -282,6 +305,7 @@ impl<T> Feedback<T> {
             Stream::Query(id) => level.pop(id),
         }?;
         self.len -= 1;
+        self.heads[turn.level].waiting -= 1;
         Some(task)
     }
 
@@ -289,8 +313,11 @@ impl<T> Feedback<T> {
     /// for those that only have to be dropped. The turn that runs is not ended by it.
     pub fn take_query(&mut self, id: QueryId) -> Vec<T> {
         let mut taken = Vec::new();
-        for level in &mut self.levels {
-            level.take_query(id, |task| taken.push(task));
+        for (level, head) in self.levels.iter_mut().zip(&mut self.heads) {
+            level.take_query(id, |task| {
+                head.waiting -= 1;
+                taken.push(task);
+            });
         }
         self.len -= taken.len();
         taken
@@ -303,6 +330,7 @@ impl<T> Feedback<T> {
             return self.urgent.iter().take(MAX_BATCH).take_while(own).count();
         };
         match turn.stream {
+            _ if self.heads[turn.level].waiting == 0 => 0,
             Stream::Loose => level.loose.len(),
             Stream::Query(id) => level.waiting(id),
         }
@@ -310,13 +338,13 @@ impl<T> Feedback<T> {
 
     /// Ends a turn and charges its level with the time that it was given.
     pub fn charge(&mut self, turn: Turn, given: Nanos) {
-        let Some(level) = self.levels.get_mut(turn.level) else {
+        let Some(head) = self.heads.get_mut(turn.level) else {
             return;
         };
-        self.running -= u32::from(level.running > 0);
-        level.running = level.running.saturating_sub(1);
-        level.used = level.used.saturating_add(scaled(given.0, turn.level));
-        self.most = self.most.max(level.used);
+        self.running -= u32::from(head.running > 0);
+        head.running = head.running.saturating_sub(1);
+        head.used = head.used.saturating_add(scaled(given.0, turn.level));
+        self.most = self.most.max(head.used);
     }
 
     /// The level and the turn there of a query or loose task that has used `cpu`.
@@ -340,24 +368,26 @@ impl<T> Feedback<T> {
     /// A level that gets its first task is at most half a base behind the least of the others. If there are no
     /// others, nobody is owed anything for the past: it starts level with the one that had most.
     fn wake_level(&mut self, level: usize) {
-        if !self.levels[level].is_empty() || self.levels[level].running > 0 {
+        let busy = |head: &&Head| head.waiting > 0 || head.running > 0;
+        if busy(&&self.heads[level]) {
             return;
         }
         if self.running == 0 && self.len == self.urgent.len() {
-            self.levels[level].used = self.most;
+            self.heads[level].used = self.most;
             return;
         }
-        let busy = self
-            .levels
-            .iter()
-            .filter(|l| !l.is_empty() || l.running > 0);
-        let least = busy.map(|l| l.used).min().unwrap_or(self.most);
-        let floor = least.saturating_sub(scaled(self.base / 2, level));
-        self.levels[level].used = self.levels[level].used.max(floor);
+        let least = self.heads.iter().filter(busy).map(|head| head.used).min();
+        let floor = least
+            .unwrap_or(self.most)
+            .saturating_sub(scaled(self.base / 2, level));
+        self.heads[level].used = self.heads[level].used.max(floor);
     }
 }
 
 fn scaled(time: u64, level: usize) -> u64 {
+    if let Some(thousands) = time.checked_mul(1000) {
+        return thousands / FACTORS[level];
+    }
     u64::try_from(u128::from(time) * 1000 / u128::from(FACTORS[level])).unwrap_or(u64::MAX)
 }
 

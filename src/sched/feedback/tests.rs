@@ -215,7 +215,7 @@ mod keeping {
                 }
             } else if turn.level + 1 < LEVELS && begun == turn {
                 // Both kinds wait in its level, and take turns.
-                let level = &kept.levels[turn.level];
+                let level = &mut kept.levels[turn.level];
                 prop_assert!(!level.loose.is_empty() || level.first().is_some());
             }
         }
