@@ -26,7 +26,7 @@ const BOUNDS: [(&str, u64); 8] = [
     ("yield_tokio", 1050),
     ("ping_pong", 1390),
     ("sleep_wake", 5470),
-    ("slices", 9999),
+    ("slices", 4700),
 ];
 
 const SIDES: [&str; 3] = ["quotient", "tokio", "async-executor"];

@@ -360,7 +360,7 @@ impl Builder {
 
 /// More workers than any machine has cores: a larger number is a mistake.
 const MAX_WORKERS: usize = 4096;
-/// How long workers run before tokio looks after I/O and timers: one epoll (0.5 µs) per 100 µs.
+/// How long workers run before tokio looks after I/O and timers, while that is of use; else up to four times as long.
 const QUANTUM: Nanos = Nanos::from_micros(100);
 /// The watchdog looks at half of a long poll; more often would cost more than it saves.
 const LEAST_LONG_POLL: Duration = Duration::from_micros(100);

@@ -57,7 +57,7 @@ pub struct Config {
     pub workers: usize,
     /// The scheduling policy's constants.
     pub policy: sched::Config,
-    /// How long a worker runs before it lets the host look after I/O and timers.
+    /// How long a worker runs before it lets the host look after I/O and timers, while that is of use.
     pub quantum: Nanos,
     /// A poll longer than this is counted as long.
     pub long_poll: Nanos,

@@ -1,7 +1,7 @@
 //! The attached host: one driver task per worker on the user's own tokio runtime.
 //!
 //! Mechanism; runs on tokio's worker threads. Nothing of the user's set-up changes, I/O and timers are
-//! native. The driver gives the thread back to tokio once per quantum *through `yield_now`*: tokio then
+//! native. The driver gives the thread back to tokio at the end of a quantum *through `yield_now`*: tokio then
 //! polls I/O and timers before the driver again. Waking itself instead would leave them to tokio's
 //! every-61-ticks maintenance (measured: timers 100 ms late instead of 1.2).
 

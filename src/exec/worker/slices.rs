@@ -208,10 +208,14 @@ impl Worker {
         if let Some(group) = group.as_deref().filter(|_| self.holds_tasks()) {
             self.give_back(group, now);
             group.expose_quietly();
-            // What only has to be dropped passes by the cap, but nobody saw it while it was held.
-            if group.is_held_back() && group.has_urgent() {
-                self.core.excuse(group);
-            }
+            self.see_to_urgent(group);
+        }
+    }
+
+    /// What only has to be dropped passes by the cap, but nobody saw it while it was held.
+    fn see_to_urgent(&self, group: &Group) {
+        if group.is_held_back() && group.has_urgent() {
+            self.core.excuse(group);
         }
     }
 
@@ -329,10 +333,10 @@ impl Worker {
     pub(super) fn begin(&self, slice: Slice, last: Option<&Group>, now: Nanos) {
         let holds = || self.holds_tasks() || self.turn.get().is_some();
         if let Some(last) = last.filter(|last| last.slot != slice.group && holds()) {
-            // Kept while it was alone; another group came first after all. Even if others took all of its tasks
-            // meanwhile, its turn must end.
+            // Kept, and another group comes first. Even if others took all of its tasks meanwhile, its turn must end.
             self.give_back(last, now);
             last.expose();
+            self.see_to_urgent(last);
         }
         let seat = &**self.seat;
         if let Some(group) = &*self.group.borrow() {
