@@ -36,6 +36,10 @@ impl Fair {
         let last = self.workers[worker].late.replace(does);
         self.workers[worker].preempted = true;
         let group = &mut self.groups[charge.group.0 as usize];
+        if group.late_until <= now {
+            // What was doubted long ago says nothing about this time.
+            group.doubt = Nanos::ZERO;
+        }
         group.late_until = group.late_until.max(now.plus(NOTORIOUS));
         group.doubt = group.doubt.plus(charge.given);
         group.late += u32::from(does == Late::Computing);
