@@ -89,7 +89,7 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
     assert!(governor.take_trace().is_none(), "it has ended");
 }
 
-/// A slice for each of them cost ten times as much as they did, and made the next such poll late.
+/// A slice for each of them would cost several times as much as they do, and make the next such poll late.
 #[test]
 fn ten_thousand_tiny_tasks_that_a_late_poll_has_spawned_have_few_slices() {
     let _watch = watched("ten thousand tiny tasks that a late poll has spawned");

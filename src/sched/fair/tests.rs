@@ -312,6 +312,23 @@ fn polls_that_are_not_late_answer_for_one_that_was() {
     assert_eq!(fair.groups[0].late, 0);
 }
 
+#[test]
+fn what_was_late_a_second_ago_is_not_held_against_a_poll_that_is_late_now() {
+    let mut fair = queued(&[(1, 0), (1, 1)]);
+    let a = Slot(0);
+    // A poll of a minute, and after two quiet seconds one of 6 ms.
+    for (began, length) in [(0, 60_000), (62_000, 6)] {
+        fair.start(0, a, Nanos(began * MS));
+        fair.late(0, Nanos((began + length) * MS), Late::Computing);
+        fair.stop(0, Nanos((began + length) * MS), 1);
+    }
+    let now = Nanos(62_006 * MS);
+    assert!(fair.is_notorious(a, now));
+    fair.start(0, a, now);
+    fair.stop(0, now, 119);
+    assert!(!fair.is_notorious(a, now));
+}
+
 /// What decides: all but where a group was in the heap when it was in none.
 fn state(fair: &Fair) -> String {
     let queued: Vec<Slot> = fair.queue.iter().map(Slot).collect();
