@@ -120,7 +120,7 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     /// # Safety
     ///
     /// As for [`alloc`](GlobalAlloc::alloc), with a layout whose tag [is behind](is_behind).
-    #[inline(never)]
+    #[inline(always)]
     unsafe fn alloc_behind(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller, and as in `block_for`.
         unsafe {
@@ -141,7 +141,7 @@ impl<A: GlobalAlloc> GroupAlloc<A> {
     /// # Safety
     ///
     /// As for [`alloc`](GlobalAlloc::alloc), with a size that [is one](is_power).
-    #[inline(never)]
+    #[inline(always)]
     unsafe fn alloc_power(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller.
         unsafe { self.alloc_tagged_apart(layout, Part::of_power(layout.size())) }
@@ -325,7 +325,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GroupAlloc<A> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let block = incoming(block);
         // SAFETY: the caller says that `block` is a live block of ours with this layout: it was tagged, and it came from
