@@ -87,8 +87,8 @@ impl Part {
         Part((size | LEAST).ilog2())
     }
 
-    /// The same for a power of two: how many zeros it ends with. For the number of its highest bit, x86 has no instruction that is
-    /// one step on all its processors: on some it is ten, and twice a pair of alloc and free.
+    /// The same for a power of two: how many zeros it ends with, which is one step on all of today's x86, where the number of the
+    /// highest bit takes many on some.
     ///
     /// # Safety
     ///
