@@ -1,13 +1,23 @@
-//! What the workers did, replayed without them: the policy alone gives the same answers.
+//! What the workers did, as it was recorded: replayed without them, the policy alone gives the same answers; and how many
+//! slices there were.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod live;
+mod support;
+
+use live::{bare, watched};
+use quotient::clock::Clock;
+use quotient::exec::account::Account;
+use quotient::exec::core::{Config, Core};
+use quotient::exec::group::Group;
+use quotient::exec::task;
+use quotient::exec::worker::Exit;
 use quotient::sched::trace::{Op, Trace, replay};
+use quotient::unit::{Nanos, Weight};
 use quotient::{Governor, task::yield_now};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-
-mod support;
 
 /// In time of the thread, which is what is charged: another program may have the CPU for half of the wall's.
 async fn compute(polls: u32, length: Duration) {
@@ -17,6 +27,11 @@ async fn compute(polls: u32, length: Duration) {
         while spent() - start < length {}
         yield_now().await;
     }
+}
+
+fn slices(trace: &Trace) -> usize {
+    let starts = |(op, _): &&(Op, _)| matches!(op, Op::Start { .. });
+    trace.calls.iter().filter(starts).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,11 +74,7 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
         task.await.unwrap();
     }
     let trace = governor.take_trace().unwrap();
-    let starts = trace
-        .calls
-        .iter()
-        .filter(|(op, _)| matches!(op, Op::Start { .. }))
-        .count();
+    let starts = slices(&trace);
     assert!(starts > 100, "{starts} slices");
     let has = |what: fn(&Op) -> bool| trace.calls.iter().any(|(op, _)| what(op));
     assert!(
@@ -76,4 +87,37 @@ async fn a_recorded_run_replayed_in_the_policy_gives_the_same_picks() {
     let read: Trace = trace.to_string().parse().unwrap();
     replay(&read).unwrap();
     assert!(governor.take_trace().is_none(), "it has ended");
+}
+
+/// A slice for each of them would cost several times as much as they do, and make the next such poll late.
+#[test]
+fn ten_thousand_tiny_tasks_that_a_late_poll_has_spawned_have_few_slices() {
+    let _watch = watched("ten thousand tiny tasks that a late poll has spawned");
+    let (clock, hand) = Clock::manual();
+    hand.advance(Nanos::from_millis(1));
+    let (core, workers) = Core::new(Config {
+        watchdog: true,
+        long_poll: Nanos::from_millis(5),
+        record: true,
+        ..bare(2, clock)
+    });
+    let account = Account::for_group(Group::new(&core, "g", Weight::new(1)));
+    let late = core.clone();
+    drop(task::spawn(&account, None, async move {
+        for _ in 0..10_000 {
+            let hand = hand.clone();
+            drop(quotient::spawn(async move {
+                hand.advance(Nanos(100));
+            }));
+        }
+        hand.advance(Nanos::from_millis(6));
+        while late.spare_usage().late_polls == 0 {
+            std::thread::yield_now();
+        }
+    }));
+    while workers[0].run() != Exit::Idle {}
+    assert_eq!(account.group().usage().polls, 10_001);
+    let slices = slices(&core.take_trace().unwrap());
+    // As many as answer for the poll, and those of 1 ms of work.
+    assert!((120..160).contains(&slices), "{slices} slices");
 }

@@ -1,10 +1,12 @@
-//! The administration port, by those who use it: the real psql, tokio-postgres, and who means no good.
+//! The administration port, by those who use it: the real psql, tokio-postgres, Python's drivers, and who means no good.
 
 #![cfg(feature = "pgwire")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "psql/clients.rs"]
 mod clients;
+#[path = "psql/drivers.rs"]
+mod drivers;
 #[path = "psql/guesses.rs"]
 mod guesses;
 #[path = "psql/hostile.rs"]

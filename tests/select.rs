@@ -105,6 +105,34 @@ fn an_unknown_share_is_neither_small_nor_large() {
     assert_eq!(names(last), ["dash", "bi", "etl", "default_wg"]);
 }
 
+#[test]
+fn a_value_may_stand_there_with_its_type_as_drivers_write_it() {
+    let names = |text: &str| {
+        let output = ask(text).unwrap();
+        let names = output.rows().iter().map(|row| row[0].to_string());
+        names.collect::<Vec<_>>()
+    };
+    for (filter, expected) in [
+        (
+            "tasks > ('3'::int8) ORDER BY 1 LIMIT ('1'::int4)",
+            &["bi"][..],
+        ),
+        ("tasks = CAST(' 7 ' AS bigint)", &["dash"]),
+        ("tasks = ('-0'::smallint)", &["default_wg"]),
+        (
+            "name = ('bi'::varchar) OR name = 'etl'::text",
+            &["bi", "etl"],
+        ),
+        ("cpu_share = ('5e-1'::double precision)", &["etl"]),
+        ("cpu_share < ('infinity'::float8)", &["bi", "etl", "dash"]),
+        ("reserved = ('t'::bool)", &["dash"]),
+        ("tasks = (NULL::int8)", &[]),
+    ] {
+        let text = format!("SELECT name FROM groups WHERE {filter}");
+        assert_eq!(names(&text), expected, "{text}");
+    }
+}
+
 /// (statement, SQLSTATE, line, column, part of the message)
 const REFUSED: &[(&str, &str, usize, usize, &str)] = &[
     (
@@ -343,6 +371,55 @@ const REFUSED: &[(&str, &str, usize, usize, &str)] = &[
         1,
         41,
         "expected )",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks = 'x'::int8",
+        "22P02",
+        1,
+        39,
+        "invalid input for type bigint: \"x\"",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks = '40000'::int2",
+        "22003",
+        1,
+        39,
+        "value \"40000\" for type smallint is out of range",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks = '99999999999999999999'::int8",
+        "22003",
+        1,
+        39,
+        "is out of range",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks = 1.5::int4",
+        "22P02",
+        1,
+        39,
+        "invalid input for type integer",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks = 'x'::date",
+        "0A000",
+        1,
+        39,
+        "a cast to this type",
+    ),
+    (
+        "SELECT tasks::text FROM groups",
+        "0A000",
+        1,
+        8,
+        "a cast of anything but a literal",
+    ),
+    (
+        "SELECT name FROM groups WHERE reserved = 1::bool",
+        "0A000",
+        1,
+        42,
+        "this cast",
     ),
     ("SELECT name groups WHERE", "42601", 1, 25, "found the end"),
 ];

@@ -119,14 +119,46 @@ impl Dice {
     /// Mostly of a type that fits, sometimes of one that does not.
     fn literal(&mut self, column: &str) -> String {
         let fits = self.below(12) > 0;
-        let numbers = ["0", "3", "-2", "1.5", "'4'", "' 7 '", "1e1", "NULL"];
-        let texts = ["'a'", "'ab'", "''", "'10'", "'B'", "NULL"];
-        let truths = ["TRUE", "FALSE", "'yes'", "'0'", "NULL"];
-        let any = ["'x'", "5", "TRUE", "'1.5'", "2.5", "'nan'", "n", "t", "b"];
-        let floats = ["'NaN'", "'Infinity'", "'-inf'", "0", "-2.25", "'1.5'", "10"];
+        let numbers = [
+            "0",
+            "3",
+            "-2",
+            "1.5",
+            "'4'",
+            "' 7 '",
+            "('4'::int8)",
+            "CAST(' -2' AS integer)",
+            "1e1",
+            "NULL",
+        ];
+        let texts = ["'a'", "'ab'", "''", "'10'", "'B'", "('a'::varchar)", "NULL"];
+        let truths = ["TRUE", "FALSE", "'yes'", "'0'", "('t'::boolean)", "NULL"];
+        let any = [
+            "'x'",
+            "5",
+            "TRUE",
+            "'1.5'",
+            "2.5",
+            "'nan'",
+            "'7'::int2",
+            "n",
+            "t",
+            "b",
+        ];
+        let floats = [
+            "'NaN'",
+            "'Infinity'",
+            "'-inf'",
+            "0",
+            "-2.25",
+            "'1.5'",
+            "('1.5'::float8)",
+            "'nan'::float8",
+            "10",
+        ];
         match (column, fits) {
             (_, false) => self.of(&any),
-            ("id" | "n", _) => self.of(&numbers[..6]),
+            ("id" | "n", _) => self.of(&numbers[..8]),
             ("x", _) => self.of(&floats),
             ("t", _) => self.of(&texts),
             _ => self.of(&truths),
@@ -249,6 +281,7 @@ impl Dice {
             " LIMIT 5",
             " LIMIT 3 OFFSET 2",
             " OFFSET 80",
+            " LIMIT ('4'::int8) OFFSET ('1'::int4)",
             " LIMIT ALL",
             " LIMIT 0",
         ];

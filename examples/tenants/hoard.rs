@@ -34,8 +34,12 @@ const CLIENTS: usize = 4;
 /// Queries of the hoarder at once.
 const HOARDERS: usize = 2;
 const SAMPLE: Duration = Duration::from_millis(10);
+/// The neighbour is watched alone and beside the hoarder in turn: whatever else the machine does for a second blurs one
+/// of the comparisons, and the median is judged.
+const ROUNDS: u32 = 3;
 
 /// What one window showed.
+#[derive(Default)]
 pub(crate) struct Window {
     elapsed: Duration,
     /// How long the neighbour's queries took, sorted.
@@ -68,19 +72,34 @@ pub(crate) async fn run(length: Duration, quick: bool, picture: &Path) -> Result
         governor: governor.clone(),
         table: Arc::new(Table::generate()),
         clients: workers * CLIENTS,
-        length,
     };
-    let tokio = stand.watch(Arm::Tokio, true).await?;
-    let alone = stand.watch(Arm::Quotient, false).await?;
-    let beside = stand.watch(Arm::Quotient, true).await?;
+    let tokio = stand.watch(Arm::Tokio, true, length).await?;
+    let (mut alone, mut beside) = (Window::default(), Window::default());
+    let mut worse = Vec::new();
+    for _ in 0..ROUNDS {
+        let [before, with] = [
+            stand.watch(Arm::Quotient, false, length / ROUNDS).await?,
+            stand.watch(Arm::Quotient, true, length / ROUNDS).await?,
+        ];
+        worse.push(with.tail() / before.tail());
+        alone.add(before);
+        beside.add(with);
+    }
+    worse.sort_unstable_by(f64::total_cmp);
     let peak = hoarder(&governor).and_then(|memory| memory.peak);
     governor.shutdown(Duration::from_secs(1)).await;
     curves::draw(&tokio, &beside, picture)
         .map_err(|error| format!("{}: {error}", picture.display()))?;
-    Ok(judge([&tokio, &alone, &beside], peak.unwrap_or(0), quick))
+    Ok(judge(
+        [&tokio, &alone, &beside],
+        &worse,
+        peak.unwrap_or(0),
+        quick,
+    ))
 }
 
-fn judge([tokio, alone, beside]: [&Window; 3], peak: u64, quick: bool) -> Scene {
+/// `worse`: by how much the neighbour's p99 was longer beside the hoarder than alone, in each round, sorted.
+fn judge([tokio, alone, beside]: [&Window; 3], worse: &[f64], peak: u64, quick: bool) -> Scene {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let mut scene =
         Scene::new("a tenant that tries to take all memory, beside one that looks up orders");
@@ -97,10 +116,15 @@ fn judge([tokio, alone, beside]: [&Window; 3], peak: u64, quick: bool) -> Scene 
         ("alone under Quotient", alone),
         ("beside it under Quotient", beside),
     ] {
-        let p99 = percentile(&window.latencies, 99);
+        let p99 = window.tail();
         let rate = window.latencies.len() as f64 / window.elapsed.as_secs_f64();
         scene.say(format!("neighbour {name}: {rate:.0}/s, p99 {p99:.1} ms"));
     }
+    let rounds: Vec<_> = worse.iter().map(|it| format!("{it:.2}")).collect();
+    scene.say(format!(
+        "neighbour's p99 beside ÷ alone, in each round: {}",
+        rounds.join(", ")
+    ));
     scene.say(format!(
         "hoarder's group: {:.1} MiB at most, of {:.0} and {:.0} of grace",
         mib(peak),
@@ -111,12 +135,13 @@ fn judge([tokio, alone, beside]: [&Window; 3], peak: u64, quick: bool) -> Scene 
         "the hoarder is cut at its limit",
         beside.cut > 0 && peak > 0 && peak <= LIMIT + GRACE,
     );
-    // Nine tenths of the worker time are the neighbour's; a busy machine and a short window blur the tail.
-    let tolerated = if quick { 3.0 } else { 1.5 };
-    let tail = |window: &Window| percentile(&window.latencies, 99);
+    // Nine tenths of the worker time are the neighbour's, and the destructor that gives some 96 MiB back to the system is
+    // one poll of some milliseconds. A busy machine and a short window blur the tail.
+    let tolerated = if quick { 3.0 } else { 2.0 };
+    let median = worse.get(worse.len() / 2);
     scene.promise(
         "its neighbour's p99 stays",
-        tail(beside) / tail(alone) <= tolerated,
+        median.is_some_and(|worse| *worse <= tolerated),
     );
     scene
 }
@@ -126,7 +151,6 @@ struct Stand {
     governor: Governor,
     table: Arc<Table>,
     clients: usize,
-    length: Duration,
 }
 
 /// How a query ended that is not answered.
@@ -136,7 +160,7 @@ enum Ended {
 }
 
 impl Stand {
-    async fn watch(&self, arm: Arm, beside: bool) -> Result<Window, String> {
+    async fn watch(&self, arm: Arm, beside: bool, length: Duration) -> Result<Window, String> {
         let base = tracked(&self.governor);
         let stop = Arc::new(AtomicBool::new(false));
         let (filled, cut) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -149,7 +173,7 @@ impl Stand {
             .collect();
         let start = Instant::now();
         let mut samples = Vec::new();
-        while start.elapsed() < self.length {
+        while start.elapsed() < length {
             samples.push(Sample {
                 at: start.elapsed(),
                 process: tracked(&self.governor).saturating_sub(base),
@@ -284,6 +308,26 @@ fn hoarder(governor: &Governor) -> Option<quotient::metrics::memory::GroupMemory
 }
 
 impl Window {
+    /// What came next: of another window of the same kind.
+    fn add(&mut self, next: Window) {
+        let begun = self.elapsed;
+        self.elapsed += next.elapsed;
+        self.latencies.extend(next.latencies);
+        self.latencies.sort_unstable();
+        self.filled += next.filled;
+        self.cut += next.cut;
+        self.samples
+            .extend(next.samples.into_iter().map(|sample| Sample {
+                at: begun + sample.at,
+                ..sample
+            }));
+    }
+
+    /// p99 of the neighbour's queries, in milliseconds.
+    fn tail(&self) -> f64 {
+        percentile(&self.latencies, 99)
+    }
+
     fn most(&self) -> u64 {
         self.samples
             .iter()

@@ -184,8 +184,8 @@ impl Options {
         }
     }
 
-    /// The windows of a suite on one host. The alone phase is halved and laid around the other, so that a machine
-    /// that slowly becomes faster or slower bends neither.
+    /// The windows of a suite on one host. Alone and beside take turns, symmetrically, so that a machine that becomes
+    /// faster or slower bends neither.
     fn phases(&self, suite: usize) -> Vec<(Company, Duration)> {
         if !SUITES[suite].needs_alone() {
             vec![(Company::Beside, self.window)]
@@ -195,8 +195,9 @@ impl Options {
                 (Company::Beside, self.window),
             ]
         } else {
-            let half = (Company::Alone, self.window / 2);
-            vec![half, (Company::Beside, self.window), half]
+            let [alone, beside] = [Company::Alone, Company::Beside].map(|it| (it, self.window / 2));
+            let edge = (Company::Alone, self.window / 4);
+            vec![edge, beside, alone, beside, edge]
         }
     }
 }

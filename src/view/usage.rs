@@ -48,7 +48,7 @@ fn bytes(bytes: Option<u64>) -> Value {
 /// view, whose columns have types, has NULL there.
 pub fn table<'a>(rows: impl IntoIterator<Item = (GroupId, &'a GroupRow)>) -> Output {
     let names = COLUMNS.map(|(name, _, _)| name);
-    let mut output = Output::table("SHOW USAGE RESOURCE GROUPS", names);
+    let mut output = Output::table("SHOW", names);
     for (id, row) in rows {
         let told = |(cell, name): (Value, &str)| match cell {
             Value::Null if TRACKED.contains(&name) => "not tracked".into(),

@@ -5,7 +5,7 @@
 //! Its size is part of what a spawn costs, and of what a poll does: see the test that bounds it.
 
 use super::ends::Left;
-use super::flags::Flags;
+use super::flags::{Flags, Nature};
 use super::{Id, Origin, Runnable};
 use crate::event::span::{Shape, Span, SpanId};
 use crate::exec::account::Account;
@@ -105,7 +105,11 @@ impl Task {
             Box::new(KnownAs { name, span })
         });
         let task = Task {
-            flags: Flags::new(query.is_some(), matches!(kind, Kind::Closure), traced),
+            flags: Flags::of(Nature {
+                in_query: query.is_some(),
+                closure: matches!(kind, Kind::Closure),
+                traced,
+            }),
             queued_at: AtomicU64::new(0),
             account,
             cpu: AtomicU64::new(0),

@@ -30,14 +30,27 @@ const TRACED: u64 = 256;
 /// there is one per worker.
 const TICKET: u32 = 9;
 
+/// What is so from the beginning and stays: none of it, usually.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Nature {
+    /// It belongs to a query.
+    pub(super) in_query: bool,
+    /// It is a closure of the blocking pool.
+    pub(super) closure: bool,
+    /// A subscriber knows it by a span.
+    pub(super) traced: bool,
+}
+
 pub(in crate::exec) struct Flags(AtomicU64);
 
 impl Flags {
-    pub(super) fn new(in_query: bool, closure: bool, traced: bool) -> Flags {
-        let query = if in_query { QUERY } else { 0 };
-        let closure = if closure { CLOSURE } else { 0 };
-        let traced = if traced { TRACED } else { 0 };
-        Flags(AtomicU64::new(query | closure | traced))
+    pub(super) fn of(nature: Nature) -> Flags {
+        let flag = |is, flag| if is { flag } else { 0 };
+        Flags(AtomicU64::new(
+            flag(nature.in_query, QUERY)
+                | flag(nature.closure, CLOSURE)
+                | flag(nature.traced, TRACED),
+        ))
     }
 
     #[inline]
@@ -169,7 +182,7 @@ mod loom {
     impl Model {
         fn new() -> Arc<Model> {
             Arc::new(Model {
-                flags: Flags::new(false, false, false),
+                flags: Flags::of(Nature::default()),
                 verdict: Verdict::new(),
                 waiting: Waiting::new(1),
                 bell: Arc::new(Bell(Notify::new(), AtomicBool::new(false))),
@@ -226,7 +239,7 @@ mod loom {
     fn a_handle_that_waits_finds_the_output_or_is_woken() {
         ::loom::model(|| {
             let left = Mutex::new(None::<Arc<Bell>>);
-            let shared = Arc::new((Flags::new(false, false, false), AtomicUsize::new(0), left));
+            let shared = Arc::new((Flags::of(Nature::default()), AtomicUsize::new(0), left));
             let theirs = shared.clone();
             let thread = ::loom::thread::spawn(move || {
                 let (flags, output, left) = &*theirs;
@@ -261,7 +274,7 @@ mod loom {
         ::loom::model(|| {
             let bell = Arc::new(Bell(Notify::new(), AtomicBool::new(false)));
             let left = Mutex::new(None::<Result<Arc<Bell>, u32>>);
-            let shared = Arc::new((Flags::new(false, false, false), left));
+            let shared = Arc::new((Flags::of(Nature::default()), left));
             let theirs = shared.clone();
             let thread = ::loom::thread::spawn(move || {
                 let (flags, left) = &*theirs;

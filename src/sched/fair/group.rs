@@ -19,8 +19,9 @@ pub(super) struct Group {
     pub(super) since: u128,
     /// How many of those workers compute on in polls that are late.
     pub(super) late: u32,
-    /// Until when more such polls are expected.
+    /// Until when more such polls are expected, unless polls that were not late have used up the doubt: see `late.rs`.
     pub(super) late_until: Nanos,
+    pub(super) doubt: Nanos,
     /// Workers that it may have before others.
     pub(super) reserved: u32,
     /// When it began to claim one last, counted in claims of all groups.
@@ -45,6 +46,7 @@ impl Group {
             since: 0,
             late: 0,
             late_until: Nanos::ZERO,
+            doubt: Nanos::ZERO,
             reserved: 0,
             claimed: 0,
             quota: None,

@@ -335,6 +335,7 @@ impl Fair {
         group.since -= u128::from(since.0);
         group.late -= u32::from(late == Some(Late::Computing));
         self.charge(slot, Nanos(price), reserved);
+        self.answer(slot, polls);
         if self.queue.contains(slot.0) {
             self.claim(slot);
             self.requeue(slot);

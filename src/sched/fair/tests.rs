@@ -290,6 +290,45 @@ fn after_a_late_poll_the_next_ones_are_expected_to_be_late_for_a_second() {
     assert_eq!(fair.groups[0].late, 0);
 }
 
+#[test]
+fn polls_that_are_not_late_answer_for_one_that_was() {
+    let mut fair = queued(&[(1, 0), (1, 1)]);
+    let a = Slot(0);
+    let slice = |fair: &mut Fair, now, polls| {
+        fair.start(0, a, now);
+        let expected = fair.expect_late(0, now);
+        fair.stop(0, now, polls);
+        expected
+    };
+    // A poll of 6 ms, found late at 5 and again at 6: as long as 120 polls of 50 µs.
+    fair.start(0, a, Nanos(0));
+    fair.late(0, Nanos(5 * MS), Late::Computing);
+    fair.late(0, Nanos(6 * MS), Late::Computing);
+    fair.stop(0, Nanos(6 * MS), 1);
+    for poll in 1..120 {
+        assert!(slice(&mut fair, Nanos(6 * MS), 1), "{poll}");
+    }
+    assert!(!slice(&mut fair, Nanos(6 * MS), 10_000));
+    assert_eq!(fair.groups[0].late, 0);
+}
+
+#[test]
+fn what_was_late_a_second_ago_is_not_held_against_a_poll_that_is_late_now() {
+    let mut fair = queued(&[(1, 0), (1, 1)]);
+    let a = Slot(0);
+    // A poll of a minute, and after two quiet seconds one of 6 ms.
+    for (began, length) in [(0, 60_000), (62_000, 6)] {
+        fair.start(0, a, Nanos(began * MS));
+        fair.late(0, Nanos((began + length) * MS), Late::Computing);
+        fair.stop(0, Nanos((began + length) * MS), 1);
+    }
+    let now = Nanos(62_006 * MS);
+    assert!(fair.is_notorious(a, now));
+    fair.start(0, a, now);
+    fair.stop(0, now, 119);
+    assert!(!fair.is_notorious(a, now));
+}
+
 /// What decides: all but where a group was in the heap when it was in none.
 fn state(fair: &Fair) -> String {
     let queued: Vec<Slot> = fair.queue.iter().map(Slot).collect();

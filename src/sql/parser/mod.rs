@@ -97,11 +97,11 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn expect(&mut self, word: &str) -> Parsed<()> {
+    fn expect(&mut self, word: &str, example: &str) -> Parsed<()> {
         if self.keyword(word) {
             return Ok(());
         }
-        Err(self.unexpected(&[word], EXAMPLE))
+        Err(self.unexpected(&[word], example))
     }
 
     fn peek_punct(&self, c: char) -> bool {

@@ -8,6 +8,12 @@ use crate::sql::error::{SqlError, SqlErrorKind};
 use crate::sql::like::{ESCAPES, ends_in_escape};
 use crate::sql::span::Spanned;
 
+const ALTER: &str = "for example ALTER RESOURCE GROUP etl WITH ('concurrency_limit'='4')";
+const DROP: &str = "for example DROP RESOURCE GROUP IF EXISTS etl";
+const SHOW: &str = "for example SHOW RESOURCE GROUPS ALL, or SHOW RESOURCE GROUP etl";
+const USAGE: &str = "for example SHOW USAGE RESOURCE GROUPS, or SHOW USAGE RESOURCE GROUP etl";
+const ROLLBACK: &str = "for example ROLLBACK CATALOG TO VERSION 3; SHOW CATALOG HISTORY lists them";
+
 impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
         if self.keyword("CREATE") {
@@ -30,10 +36,11 @@ impl Parser<'_> {
             self.kill()
         } else if self.keyword("ROLLBACK") {
             for word in ["CATALOG", "TO", "VERSION"] {
-                self.expect(word)?;
+                self.expect(word, ROLLBACK)?;
             }
-            let hint = "for example ROLLBACK CATALOG TO VERSION 3; SHOW CATALOG HISTORY lists them";
-            Ok(Statement::Rollback(self.whole_number("a version", hint)?))
+            Ok(Statement::Rollback(
+                self.whole_number("a version", ROLLBACK)?,
+            ))
         } else if self.keyword("SET") {
             if !self.keyword("GLOBAL") {
                 return Err(self.unexpected(&["GLOBAL"], VARIABLE));
@@ -48,10 +55,10 @@ impl Parser<'_> {
     }
 
     pub(super) fn drop_group(&mut self) -> Parsed<Statement> {
-        self.resource_group()?;
+        self.resource_group(DROP)?;
         let if_exists = self.keyword("IF");
         if if_exists {
-            self.expect("EXISTS")?;
+            self.expect("EXISTS", DROP)?;
         }
         let name = self.name()?;
         Ok(Statement::DropGroup(DropGroup { if_exists, name }))
@@ -64,15 +71,15 @@ impl Parser<'_> {
                 "OR REPLACE stands before the name: CREATE RESOURCE GROUP OR REPLACE etl ..",
             ));
         }
-        self.resource_group()?;
+        self.resource_group(EXAMPLE)?;
         let if_not_exists = self.keyword("IF");
         if if_not_exists {
-            self.expect("NOT")?;
-            self.expect("EXISTS")?;
+            self.expect("NOT", EXAMPLE)?;
+            self.expect("EXISTS", EXAMPLE)?;
         }
         let or_replace = self.keyword("OR");
         if or_replace {
-            self.expect("REPLACE")?;
+            self.expect("REPLACE", EXAMPLE)?;
         }
         if self.peek_keyword("IF") {
             let hint = "IF NOT EXISTS stands before OR REPLACE; a group of this name is `if`";
@@ -103,7 +110,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn alter(&mut self) -> Parsed<Statement> {
-        self.resource_group()?;
+        self.resource_group(ALTER)?;
         let name = self.name()?;
         let action = if self.keyword("ADD") {
             AlterAction::Add(self.classifiers()?)
@@ -116,23 +123,23 @@ impl Parser<'_> {
                 AlterAction::Drop(self.ids()?)
             }
         } else {
-            let hint = "one change per statement, for example ALTER RESOURCE GROUP etl WITH ('concurrency_limit'='4')";
-            return Err(self.unexpected(&["ADD", "DROP", "WITH"], hint));
+            let hint = format!("one change per statement, {ALTER}");
+            return Err(self.unexpected(&["ADD", "DROP", "WITH"], &hint));
         };
         Ok(Statement::AlterGroup(AlterGroup { name, action }))
     }
 
     fn show(&mut self) -> Parsed<Statement> {
         if self.keyword("CREATE") {
-            self.resource_group()?;
+            self.resource_group("for example SHOW CREATE RESOURCE GROUP etl")?;
             return Ok(Statement::ShowCreateGroup(self.name()?));
         }
         if self.keyword("USAGE") {
-            self.expect("RESOURCE")?;
+            self.expect("RESOURCE", USAGE)?;
             return Ok(Statement::ShowUsage(if self.keyword("GROUPS") {
                 None
             } else {
-                self.groups_or_group()?;
+                self.groups_or_group(USAGE)?;
                 Some(self.name()?)
             }));
         }
@@ -143,7 +150,7 @@ impl Parser<'_> {
             return Ok(Statement::ShowVariables(self.like()?));
         }
         if self.keyword("CATALOG") {
-            self.expect("HISTORY")?;
+            self.expect("HISTORY", "for example SHOW CATALOG HISTORY")?;
             return Ok(Statement::ShowHistory);
         }
         let verbose = self.keyword("VERBOSE");
@@ -164,14 +171,14 @@ impl Parser<'_> {
                     "WATCHES",
                 ]
             };
-            return Err(self.unexpected(expected, "for example SHOW RESOURCE GROUPS ALL"));
+            return Err(self.unexpected(expected, SHOW));
         }
         let which = if self.keyword("GROUPS") {
             let all = self.keyword("ALL");
             let like = self.like()?;
             Which::Many { all, like }
         } else {
-            self.groups_or_group()?;
+            self.groups_or_group(SHOW)?;
             Which::One(self.name()?)
         };
         Ok(Statement::ShowGroups(ShowGroups { verbose, which }))
@@ -188,18 +195,15 @@ impl Parser<'_> {
         Ok(Some(pattern))
     }
 
-    fn groups_or_group(&mut self) -> Parsed<()> {
+    fn groups_or_group(&mut self, example: &str) -> Parsed<()> {
         if self.keyword("GROUP") {
             return Ok(());
         }
-        Err(self.unexpected(
-            &["GROUPS", "GROUP"],
-            "for example SHOW RESOURCE GROUPS ALL, or SHOW RESOURCE GROUP etl",
-        ))
+        Err(self.unexpected(&["GROUPS", "GROUP"], example))
     }
 
-    fn resource_group(&mut self) -> Parsed<()> {
-        self.expect("RESOURCE")?;
-        self.expect("GROUP")
+    fn resource_group(&mut self, example: &str) -> Parsed<()> {
+        self.expect("RESOURCE", example)?;
+        self.expect("GROUP", example)
     }
 }

@@ -86,10 +86,10 @@ pub enum SelectError {
         /// `LIMIT` or `OFFSET`.
         clause: &'static str,
     },
-    /// A sum beyond 64 bits.
+    /// A sum beyond 64 bits, or a value that the type it is cast to has no room for.
     #[error("{what} is out of range")]
     OutOfRange {
-        /// What was computed.
+        /// What was computed or cast.
         what: String,
     },
 }
@@ -131,7 +131,6 @@ impl SelectError {
             SelectError::Negative { .. } => {
                 "leave it out to have all rows, as in LIMIT 10 OFFSET 20"
             }
-            SelectError::OutOfRange { .. } => "avg(..) has no such bound",
             _ => return None,
         })
     }

@@ -4,14 +4,15 @@
 
 use super::ast::*;
 use super::before;
+use super::cast::cast;
 use super::error::SelectError;
 use super::places::{Places, begin, begin_of_name, begin_of_query, begin_of_table};
 use super::predicate;
 use crate::sql::error::SqlError;
 use crate::sql::span::Spanned;
 use sqlparser::ast::{
-    self as foreign, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    LimitClause, ObjectName, OrderByKind, SelectFlavor, SelectItem, SetExpr, TableFactor,
+    self as foreign, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    Ident, LimitClause, ObjectName, OrderByKind, SelectFlavor, SelectItem, SetExpr, TableFactor,
     UnaryOperator, WildcardAdditionalOptions,
 };
 use sqlparser::dialect::PostgreSqlDialect;
@@ -22,7 +23,7 @@ use sqlparser::tokenizer::{Span as Place, Token, Tokenizer};
 /// (measured).
 const DEPTH: usize = 16;
 
-type Read<T> = Result<T, SqlError>;
+pub(super) type Read<T> = Result<T, SqlError>;
 
 pub(super) fn select(places: &Places<'_>) -> Read<Select> {
     let dialect = PostgreSqlDialect {};
@@ -258,6 +259,13 @@ pub(super) fn scalar(places: &Places<'_>, expr: Expr) -> Read<Scalar> {
             places.span(column.span),
         ))),
         Expr::Nested(inner) => scalar(places, *inner),
+        Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            expr,
+            data_type,
+            array: false,
+            format: None,
+        } => cast(places, *expr, &data_type),
         Expr::Value(value) => match value.value {
             foreign::Value::Null => literal(Literal::Null),
             foreign::Value::Boolean(truth) => literal(Literal::Bool(truth)),

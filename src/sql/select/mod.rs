@@ -5,6 +5,7 @@
 
 mod ast;
 mod before;
+mod cast;
 mod error;
 mod foreign;
 mod places;

@@ -129,6 +129,7 @@ fn compute(cell: &Cell, rows: &[&[Value]]) -> Result<Value, SqlError> {
             fold(*function, values).ok_or_else(|| {
                 let what = what.clone();
                 SqlError::new(SelectError::OutOfRange { what }.into(), *at)
+                    .with_hint("avg(..) has no such bound")
             })
         }
     }

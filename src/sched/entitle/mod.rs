@@ -4,65 +4,21 @@
 //! weights; a group that cannot take its part (it has fewer tasks than that, or a cap) takes what it can,
 //! and the rest is filled again. The difference to what a group was given is its *lag*: live fairness error.
 
+mod fill;
+
+pub use fill::{Demand, water_fill};
+
 use super::fair::Slot;
 use crate::unit::Nanos;
-
-/// What one group could use at a moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Demand {
-    /// Its weight.
-    pub weight: u64,
-    /// How many workers it could keep busy: queued plus running tasks, or its cap in cores, the lesser.
-    pub cores: f64,
-    /// Workers that it has before the weights decide, as far as it could keep them busy.
-    pub reserved: f64,
-}
-
-impl Demand {
-    fn floor(&self) -> f64 {
-        self.reserved.min(self.cores).max(0.0)
-    }
-}
-
-/// Splits `workers` among the demands: cores per group, in the same order. Each gets the same part of its weight,
-/// but no less than it reserves and no more than it could use. The sum is `workers` or the sum of all
-/// demands, the lesser; reservations of more than all workers are cut in proportion.
-pub fn water_fill(workers: f64, demands: &[Demand]) -> Vec<f64> {
-    let floors: f64 = demands.iter().map(Demand::floor).sum();
-    if floors >= workers && floors > 0.0 {
-        let part = workers / floors;
-        return demands.iter().map(|d| d.floor() * part).collect();
-    }
-    // The water rises. A group takes part from where its weight gives it more than its floor until it has enough.
-    let mut bends: Vec<(f64, f64)> = Vec::with_capacity(2 * demands.len());
-    for d in demands.iter().filter(|d| d.cores > 0.0) {
-        let weight = d.weight as f64;
-        bends.push((d.floor() / weight, weight));
-        bends.push((d.cores / weight, -weight));
-    }
-    bends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut level, mut filled, mut rising) = (0.0, floors, 0.0);
-    for (at, weight) in bends {
-        let full = filled + rising * (at - level);
-        if full >= workers {
-            break;
-        }
-        (level, filled) = (at, full);
-        rising += weight;
-    }
-    if rising > 0.0 {
-        level += (workers - filled) / rising;
-    }
-    let share = |d: &Demand| (level * d.weight as f64).clamp(d.floor(), d.cores.max(d.floor()));
-    demands.iter().map(share).collect()
-}
 
 /// One group's account of entitlement against what it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Row {
     entitled: f64,
     given: f64,
-    /// The same two at the beginning of the running window.
+    /// What it had been given at the last sample.
+    sampled: f64,
+    /// The first two at the beginning of the running window.
     window: (f64, f64),
     last: Fairness,
     working: bool,
@@ -153,26 +109,28 @@ impl Ledger {
                 row.entitled += cores * given;
                 row.settle(keep);
             } else {
-                // It began somewhere in between: what it was given until now is taken for fair.
-                row.settle(0.0);
+                // It began somewhere in between.
+                row.deserve();
             }
         }
         for row in &mut self.rows {
-            if row.had_work && !row.working {
+            if !row.working {
+                row.deserve();
                 row.settle(0.0);
             }
+            row.sampled = row.given;
         }
         if now.since(self.window_began) >= self.window {
             self.turn(now);
         }
     }
 
-    /// Nobody had work since the last sample: the time until now entitles nobody.
+    /// Nobody had work since the last sample, but for an instant: the time until now entitles nobody to more than it got.
     pub fn skip(&mut self, now: Nanos) {
         if self.listed > 0 {
             self.sample(self.sampled, &[]);
         }
-        // Where nobody was listed, nobody's account changes by it.
+        // Where nobody was listed, nobody's lag changes by it.
         self.given = 0.0;
         self.sampled = now;
         if now.since(self.window_began) >= self.window {
@@ -211,6 +169,10 @@ impl Ledger {
         let capacity = now.since(self.window_began).0 as f64 * self.workers;
         self.window_began = now;
         for row in &mut self.rows {
+            if !row.working {
+                // Whatever it did, no sample has seen it.
+                row.deserve();
+            }
             let (entitled, given) = row.window;
             row.last.share = (row.given - given) / capacity;
             row.last.entitled = (row.entitled - entitled) / capacity;
@@ -220,6 +182,12 @@ impl Ledger {
 }
 
 impl Row {
+    /// Work that began or ended since the last sample, or did both, is in no split: what it was given is taken for fair.
+    fn deserve(&mut self) {
+        self.entitled += self.given - self.sampled;
+        self.sampled = self.given;
+    }
+
     /// Keeps only a part of the difference, in the current window too.
     fn settle(&mut self, keep: f64) {
         let forgotten = (self.entitled - self.given) * (1.0 - keep);
@@ -232,88 +200,12 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn fill(workers: f64, demands: &[(u64, f64)]) -> Vec<f64> {
-        let demands: Vec<Demand> = demands
-            .iter()
-            .map(|&(weight, cores)| demand(weight, cores))
-            .collect();
-        water_fill(workers, &demands)
-    }
-
     fn demand(weight: u64, cores: f64) -> Demand {
         Demand {
             weight,
             cores,
             reserved: 0.0,
         }
-    }
-
-    /// Demands with floors: weight, cores, reserved.
-    fn reserving(workers: f64, demands: &[(u64, f64, f64)]) -> Vec<f64> {
-        let demands: Vec<Demand> = demands
-            .iter()
-            .map(|&(weight, cores, reserved)| Demand {
-                reserved,
-                ..demand(weight, cores)
-            })
-            .collect();
-        water_fill(workers, &demands)
-    }
-
-    #[test]
-    fn a_reservation_is_a_floor_and_above_it_the_weights_decide() {
-        // One of two workers, where the weight alone would give 0.18.
-        let two = reserving(2.0, &[(1, 9.0, 1.0), (10, 9.0, 0.0)]);
-        assert_eq!(two, [1.0, 1.0]);
-        // The weight gives more than is reserved: the reservation changes nothing.
-        let two = reserving(2.0, &[(3, 9.0, 1.0), (1, 9.0, 0.0)]);
-        assert_eq!(two, [1.5, 0.5]);
-        // Two that reserve; what is left is shared 3:1 by the others.
-        let four = reserving(
-            6.0,
-            &[(1, 9.0, 2.0), (1, 9.0, 2.0), (30, 9.0, 0.0), (10, 9.0, 0.0)],
-        );
-        assert_eq!(four, [2.0, 2.0, 1.5, 0.5]);
-    }
-
-    #[test]
-    fn what_is_reserved_and_not_used_is_lent() {
-        let shares = reserving(4.0, &[(1, 1.0, 3.0), (1, 9.0, 0.0), (2, 9.0, 0.0)]);
-        assert_eq!(shares, [1.0, 1.0, 2.0]);
-        assert_eq!(reserving(4.0, &[(1, 0.0, 3.0), (1, 9.0, 0.0)]), [0.0, 4.0]);
-    }
-
-    #[test]
-    fn a_cap_bounds_a_reservation_and_leaves_the_rest_to_others() {
-        let shares = reserving(2.0, &[(100, 0.25, 1.0), (1, 9.0, 0.0)]);
-        assert_eq!(shares, [0.25, 1.75]);
-        assert_eq!(reserving(4.0, &[(1, 0.01, 0.0)]), [0.01]);
-    }
-
-    #[test]
-    fn more_reservations_than_workers_are_cut_in_proportion() {
-        let shares = reserving(3.0, &[(1, 9.0, 4.0), (1, 9.0, 2.0), (1, 9.0, 0.0)]);
-        assert_eq!(shares, [2.0, 1.0, 0.0]);
-    }
-
-    #[test]
-    fn without_bounds_it_is_the_weights_alone() {
-        assert_eq!(
-            fill(4.0, &[(1, 99.0), (3, 99.0), (4, 99.0)]),
-            [0.5, 1.5, 2.0]
-        );
-    }
-
-    #[test]
-    fn what_one_cannot_take_goes_to_the_others_by_weight() {
-        // Weight 10 has one task: one core. The other two share the remaining three 1:2.
-        assert_eq!(fill(4.0, &[(10, 1.0), (1, 9.0), (2, 9.0)]), [1.0, 1.0, 2.0]);
-    }
-
-    #[test]
-    fn with_room_for_all_everybody_gets_what_it_can_use() {
-        assert_eq!(fill(8.0, &[(1, 2.0), (100, 1.5)]), [2.0, 1.5]);
-        assert!(fill(8.0, &[]).is_empty());
     }
 
     const MS: u64 = 1_000_000;
@@ -377,5 +269,35 @@ mod tests {
         ledger.give(Slot(1), Nanos(4));
         ledger.sample(Nanos(5000 * MS), &two(9.0));
         assert_eq!(ledger.fairness(Slot(0), Nanos(5000 * MS)).lag_ns, 3);
+    }
+
+    #[test]
+    fn what_is_given_where_nobody_competes_counts_as_entitled() {
+        let mut ledger = Ledger::new(1, Nanos(1000 * MS));
+        for millis in 0..=2000 {
+            // It comes and goes between two samples, each time.
+            ledger.skip(Nanos(millis * MS));
+            ledger.give(Slot(0), Nanos(150_000));
+        }
+        let fairness = ledger.fairness(Slot(0), Nanos(2000 * MS));
+        assert_eq!(fairness.share, 0.15);
+        assert_eq!(fairness.entitled, 0.15);
+        assert_eq!(fairness.lag_ns, 0);
+    }
+
+    #[test]
+    fn what_is_given_between_samples_counts_as_entitled_beside_another_group_too() {
+        let mut ledger = Ledger::new(2, Nanos(1000 * MS));
+        let one = &two(1.0)[..1];
+        ledger.sample(Nanos(0), &two(1.0));
+        for second in 1..=2 {
+            ledger.give(Slot(0), Nanos(1000 * MS));
+            // First it ends in between, then it begins and ends.
+            ledger.give(Slot(1), Nanos(second * 200 * MS));
+            ledger.sample(Nanos(second * 1000 * MS), one);
+            let fairness = ledger.fairness(Slot(1), Nanos(second * 1000 * MS));
+            assert_eq!(fairness.share, second as f64 / 10.0);
+            assert_eq!(fairness.entitled, fairness.share);
+        }
     }
 }
