@@ -10,6 +10,7 @@
 use quotient::alloc::{GroupAlloc, Mimalloc};
 use quotient::mem::{OwnerHandle, enter, serve};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt as _;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -152,7 +153,8 @@ impl Block {
 fn little(query: &Arc<OwnerHandle>) {
     // Had first and given back last, so that it does not matter what the rest is.
     let left = layout(2 * MIB);
-    let gap = unsafe { System.alloc(left) };
+    // The optimiser must not take it and its end for nothing.
+    let gap = black_box(unsafe { System.alloc(left) });
     let taken = Taken::down_to(64 * KIB);
     unsafe { System.dealloc(gap, left) };
     let mut blocks = [Block(null_mut(), 0, 0); RESIZED.len() * 40];
