@@ -415,6 +415,34 @@ const REFUSED: &[(&str, &str, usize, usize, &str)] = &[
         "a cast of anything but a literal",
     ),
     (
+        "SELECT name FROM groups WHERE tasks = '1'::int4::int8",
+        "0A000",
+        1,
+        48,
+        "a cast of a cast",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks = ('1'::int4)::int8",
+        "0A000",
+        1,
+        50,
+        "a cast of a cast",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks = CAST('1'::int4 AS int8)",
+        "0A000",
+        1,
+        44,
+        "a cast of a cast",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks = -'1'::int4",
+        "0A000",
+        1,
+        40,
+        "a sign before a cast",
+    ),
+    (
         "SELECT name FROM groups WHERE reserved = 1::bool",
         "0A000",
         1,
@@ -507,6 +535,19 @@ fn the_longest_chains_that_are_allowed_do_no_harm_on_a_small_stack() {
             " END".repeat(400)
         ),
         format!("SELECT {}'1' FROM groups", "INTERVAL ".repeat(880)),
+        format!(
+            "SELECT name FROM groups WHERE tasks = '1'{}",
+            "::int".repeat(980)
+        ),
+        format!(
+            "SELECT name FROM groups WHERE tasks = '1'{}",
+            "::numeric(1,2)".repeat(240)
+        ),
+        format!(
+            "SELECT name FROM groups WHERE tasks = {}'1'{}",
+            "(".repeat(400),
+            "::int)".repeat(400)
+        ),
         format!("SELECT CAST(a AS {}int", "ARRAY<".repeat(900)),
         format!("SELECT CAST(a AS {}int", "STRUCT<a ".repeat(600)),
         format!("SELECT CAST(a AS {}int", "TABLE(a ".repeat(600)),

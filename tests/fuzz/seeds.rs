@@ -1,6 +1,6 @@
 //! Texts to begin with: every statement, every clause, a properties file and a kept catalog; and words to put into them.
 
-pub(crate) const SEEDS: [&str; 36] = [
+pub(crate) const SEEDS: [&str; 37] = [
     "SELECT b FROM v WHERE NOT NOT NOT NOT NOT NOT NOT NOT NOT NOT NOT (id <> 'NaN') ORDER BY n DESC, 1",
     "CREATE RESOURCE GROUP OR REPLACE default_wg WITH ('type' = 'normal')",
     "CREATE RESOURCE GROUP IF NOT EXISTS OR REPLACE bi TO (user='u', query_type IN ('select', 'insert')), (`db`=\"a, b\", source_ip='10.0.0.0/8') WITH ('cpu_weight'='4', mem_limit = 0.5); -- end\nALTER RESOURCE GROUP bi DROP (10002, 10003)",
@@ -30,6 +30,7 @@ pub(crate) const SEEDS: [&str; 36] = [
     "SELECT DISTINCT id FROM v JOIN w ON v.id = w.id UNION SELECT 1",
     "SELECT CASE WHEN n = 1 THEN 2 ELSE 3 END, CAST(x AS INT), n::text, -n, n + 1, t || 'x', EXISTS (SELECT 1) FROM v",
     "SELECT id FROM v WHERE t = E'\\x' OR t = U&'\\0041' OR t = $$x$$ OR t = X'1f' OR t = N'x'",
+    "SELECT id FROM v WHERE n = ('-3'::int8) AND x < 'inf'::float8 AND b = CAST('y' AS bool) AND n = '1'::int::int::numeric(1,2)::int[1] LIMIT '2'::int4",
     "INSERT INTO v VALUES (1); BEGIN; COMMIT; SET resource_group = 'g'; /* a comment */ ; ; ",
     "# comment\npinot.query.scheduler.name=MemoryThrottledFCFS\npinot.query.scheduler.throttle.memoryUsagePercentageThreshold: 90.5\npinot.query.scheduler.throttle.maxRunningQueriesUpdateFrequencyMs = 1000\npinot.query.scheduler.query_runner_threads=4\\\n2\nother.key=\\u00e9",
     "-- Resource groups, as SQL. Edit it while the program is down; keep a comment with its statement.\n--: catalog version=7 next_id=10009\n\n--: group id=10001 classifiers=10002,10003\nCREATE RESOURCE GROUP bi TO (user='bi'), (role='analyst') WITH ('cpu_core_limit'='3');\n\n--: group id=2\nCREATE RESOURCE GROUP OR REPLACE default_wg WITH ('concurrency_limit'='100');\n",

@@ -8,6 +8,7 @@
 //! 1. At most as many tokens as the cap allows.
 //! 2. No parenthesis inside the parentheses of a call: an argument of ours is a column or `*`.
 //! 3. Words that nest without parentheses stand at most twice.
+//! 4. No cast of a cast: its own limit does not count a chain of `::`, and what walks the tree would be as deep.
 
 use super::TOKENS;
 use super::error::SelectError;
@@ -49,7 +50,17 @@ pub(super) fn check(places: &Places<'_>, tokens: &[TokenWithSpan]) -> Result<(),
     let mut nesting = 0;
     let mut last = None;
     let mut in_call = false;
+    let mut in_cast = false;
     for token in tokens {
+        if !matches!(token.token, Token::Whitespace(_)) {
+            in_cast = match &token.token {
+                Token::DoubleColon if in_cast => {
+                    return Err(places.refuse("a cast of a cast", token.span));
+                }
+                Token::DoubleColon => true,
+                other => in_cast && is_of_a_type(other),
+            };
+        }
         match &token.token {
             Token::Whitespace(_) => continue,
             Token::LParen if in_call => {
@@ -74,6 +85,17 @@ pub(super) fn check(places: &Places<'_>, tokens: &[TokenWithSpan]) -> Result<(),
         return Err(SqlError::new(kind.into(), places.whole()));
     }
     Ok(())
+}
+
+/// What may stand between two `::` of one chain. A comma may, too, but a chain of those with one is short.
+fn is_of_a_type(token: &Token) -> bool {
+    match token {
+        Token::Word(_) => !is_one_of(token, &NO_CALLS),
+        Token::Number(..) | Token::LParen | Token::RParen | Token::LBracket | Token::RBracket => {
+            true
+        }
+        _ => false,
+    }
 }
 
 fn is_name(token: Option<&Token>) -> bool {

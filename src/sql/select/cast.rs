@@ -85,12 +85,24 @@ impl Kind {
     }
 }
 
-/// `expr::data_type` or `CAST(expr AS data_type)`.
+/// Whether an expression is a cast, in parentheses or not.
+pub(super) fn is_cast(expr: &Expr) -> bool {
+    let mut expr = expr;
+    while let Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    matches!(expr, Expr::Cast { .. })
+}
+
+/// `expr::data_type` or `CAST(expr AS data_type)`. It does not recurse: a cast is of a value or a signed number.
 pub(super) fn cast(places: &Places<'_>, expr: Expr, data_type: &DataType) -> Read<Scalar> {
     let at = begin(&expr);
     let Some(kind) = Kind::of(data_type) else {
         return Err(places.refuse("a cast to this type", at));
     };
+    if is_cast(&expr) {
+        return Err(places.refuse("a cast of a cast", at));
+    }
     let Scalar::Literal(literal) = scalar(places, expr)? else {
         return Err(places.refuse("a cast of anything but a literal", at));
     };

@@ -4,7 +4,7 @@
 
 use super::ast::*;
 use super::before;
-use super::cast::cast;
+use super::cast::{cast, is_cast};
 use super::error::SelectError;
 use super::places::{Places, begin, begin_of_name, begin_of_query, begin_of_table};
 use super::predicate;
@@ -273,6 +273,10 @@ pub(super) fn scalar(places: &Places<'_>, expr: Expr) -> Read<Scalar> {
             foreign::Value::SingleQuotedString(text) => literal(Literal::Text(text)),
             _ => Err(places.refuse("this kind of literal", at)),
         },
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus | UnaryOperator::Plus,
+            expr,
+        } if is_cast(&expr) => Err(places.refuse("a sign before a cast", at)),
         Expr::UnaryOp {
             op: op @ (UnaryOperator::Minus | UnaryOperator::Plus),
             expr,
