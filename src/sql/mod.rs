@@ -29,6 +29,7 @@
 
 pub mod ast;
 mod error;
+pub(crate) mod input;
 pub mod like;
 pub mod operation;
 mod output;

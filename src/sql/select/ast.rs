@@ -69,6 +69,8 @@ pub enum Literal {
     Bool(bool),
     /// Digits, with a minus, a point or an exponent.
     Number(String),
+    /// `'number'::float8`: the text of a double precision number, `inf` and `NaN` too.
+    Float(String),
     /// `'text'`: of whatever type it is compared with.
     Text(String),
 }

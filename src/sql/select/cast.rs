@@ -7,9 +7,14 @@ use super::error::SelectError;
 use super::foreign::{Read, scalar};
 use super::places::{Places, begin};
 use crate::sql::error::SqlError;
+use crate::sql::input::{self, Unread};
+use crate::sql::output::{Type, Value};
 use crate::sql::span::Spanned;
 use sqlparser::ast::{DataType, Expr};
-use std::num::IntErrorKind;
+
+/// For refusals.
+const TYPES: &str = "a text or number is cast to smallint, integer, bigint, double precision, text, varchar or boolean, \
+     as in '12'::bigint";
 
 /// The types that a view's columns have, as PostgreSQL names them in errors.
 #[derive(Clone, Copy)]
@@ -52,36 +57,25 @@ impl Kind {
     }
 
     /// The literal of this type that a text stands for.
-    fn read(self, text: String) -> Result<Literal, SelectError> {
-        let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());
-        let found = match self {
-            Kind::Integer(_, least, most) => match trimmed.parse::<i64>() {
-                Ok(number) if (least..=most).contains(&number) => {
-                    Some(Literal::Number(number.to_string()))
-                }
-                Err(error) if !is_beyond(error.kind()) => None,
-                _ => {
-                    let what = format!("value {text:?} for type {}", self.name());
-                    return Err(SelectError::OutOfRange { what });
-                }
-            },
-            Kind::Float => trimmed.parse::<f64>().ok().map(|number| {
-                if number.is_finite() {
-                    Literal::Number(number.to_string())
-                } else {
-                    // There is no such number in SQL; a text is read as one beside a column of this type.
-                    Literal::Text(trimmed.to_owned())
-                }
-            }),
-            Kind::Text => Some(Literal::Text(text.clone())),
-            Kind::Boolean => match trimmed.to_ascii_lowercase().as_str() {
-                "t" | "true" | "yes" | "on" | "1" => Some(Literal::Bool(true)),
-                "f" | "false" | "no" | "off" | "0" => Some(Literal::Bool(false)),
-                _ => None,
-            },
+    fn read(self, text: &str) -> Result<Literal, Unread> {
+        let kind = match self {
+            Kind::Integer(..) => Type::Int,
+            Kind::Float => Type::Float,
+            Kind::Text => Type::Text,
+            Kind::Boolean => Type::Bool,
         };
-        let kind = self.name();
-        found.ok_or(SelectError::InvalidText { kind, text })
+        Ok(match (input::read(text, kind)?, self) {
+            (Value::Int(number), Kind::Integer(_, least, most))
+                if !(least..=most).contains(&number) =>
+            {
+                return Err(Unread::Range);
+            }
+            (Value::Int(number), _) => Literal::Number(number.to_string()),
+            (Value::Float(number), _) => Literal::Float(format!("{number:?}")),
+            (Value::Bool(truth), _) => Literal::Bool(truth),
+            (Value::Text(text), _) => Literal::Text(text),
+            (Value::Null, _) => Literal::Null,
+        })
     }
 }
 
@@ -98,7 +92,7 @@ pub(super) fn is_cast(expr: &Expr) -> bool {
 pub(super) fn cast(places: &Places<'_>, expr: Expr, data_type: &DataType) -> Read<Scalar> {
     let at = begin(&expr);
     let Some(kind) = Kind::of(data_type) else {
-        return Err(places.refuse("a cast to this type", at));
+        return Err(places.refuse("a cast to this type", at).with_hint(TYPES));
     };
     if is_cast(&expr) {
         return Err(places.refuse("a cast of a cast", at));
@@ -111,17 +105,25 @@ pub(super) fn cast(places: &Places<'_>, expr: Expr, data_type: &DataType) -> Rea
             return Ok(Scalar::Literal(Spanned::new(Literal::Null, literal.span)));
         }
         (Literal::Bool(truth), Kind::Boolean | Kind::Text) => truth.to_string(),
-        (Literal::Number(digits), Kind::Integer(..) | Kind::Float | Kind::Text) => digits,
+        (Literal::Number(digits), Kind::Float) if digits.parse::<f64>().is_ok() => digits,
+        (Literal::Number(digits), Kind::Integer(..) | Kind::Text) if is_plain(&digits) => digits,
+        (Literal::Number(_), Kind::Integer(..) | Kind::Float | Kind::Text) => {
+            return Err(places.refuse("a cast of a number that is not plain digits", at));
+        }
         (Literal::Text(text), _) => text,
         _ => return Err(places.refuse("this cast", at)),
     };
-    match kind.read(text) {
+    match kind.read(&text) {
         Ok(value) => Ok(Scalar::Literal(Spanned::new(value, literal.span))),
-        Err(error) => Err(SqlError::new(error.into(), literal.span)),
+        Err(why) => {
+            let error = SelectError::unread(why, kind.name(), text);
+            Err(SqlError::new(error.into(), literal.span).with_hint(TYPES))
+        }
     }
 }
 
-/// Whether it is a number, but larger than any of the kind.
-fn is_beyond(error: &IntErrorKind) -> bool {
-    matches!(error, IntErrorKind::PosOverflow | IntErrorKind::NegOverflow)
+/// Whether PostgreSQL would print the number as it is written. It rounds a fraction for an integer; we refuse it.
+fn is_plain(number: &str) -> bool {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    number == "0" || (!digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }

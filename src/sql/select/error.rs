@@ -3,6 +3,7 @@
 //! Pure.
 
 use crate::sql::error::SqlErrorKind;
+use crate::sql::input::Unread;
 
 /// A SELECT that is understood, but cannot be answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,15 +87,30 @@ pub enum SelectError {
         /// `LIMIT` or `OFFSET`.
         clause: &'static str,
     },
-    /// A sum beyond 64 bits, or a value that the type it is cast to has no room for.
+    /// A number that its type has no room for.
+    #[error("value {text:?} is out of range for type {kind}")]
+    TooLarge {
+        /// The type.
+        kind: &'static str,
+        /// The number as written.
+        text: String,
+    },
+    /// A sum beyond 64 bits.
     #[error("{what} is out of range")]
     OutOfRange {
-        /// What was computed or cast.
+        /// What was computed.
         what: String,
     },
 }
 
 impl SelectError {
+    pub(crate) fn unread(why: Unread, kind: &'static str, text: String) -> SelectError {
+        match why {
+            Unread::Form => SelectError::InvalidText { kind, text },
+            Unread::Range => SelectError::TooLarge { kind, text },
+        }
+    }
+
     pub(crate) fn sqlstate(&self) -> &'static str {
         match self {
             SelectError::TooManyTokens { .. } => "54001",
@@ -107,7 +123,7 @@ impl SelectError {
             SelectError::BadPosition { .. } => "42P10",
             SelectError::NotBoolean { .. } => "42804",
             SelectError::Negative { .. } => "2201W",
-            SelectError::OutOfRange { .. } => "22003",
+            SelectError::TooLarge { .. } | SelectError::OutOfRange { .. } => "22003",
         }
     }
 
@@ -148,6 +164,7 @@ impl SelectError {
             SelectError::BadPosition { .. } => "bad_position",
             SelectError::NotBoolean { .. } => "not_boolean",
             SelectError::Negative { .. } => "negative",
+            SelectError::TooLarge { .. } => "too_large",
             SelectError::OutOfRange { .. } => "out_of_range",
         }
     }

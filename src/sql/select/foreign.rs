@@ -130,7 +130,7 @@ fn body(places: &Places<'_>, select: foreign::Select) -> Read<Body> {
     let group_by = match select.group_by {
         GroupByExpr::Expressions(keys, modifiers) if modifiers.is_empty() => keys
             .into_iter()
-            .map(|key| term(places, key))
+            .map(|key| key_term(places, key, "a cast in GROUP BY"))
             .collect::<Read<Vec<_>>>()?,
         _ => return Err(places.refuse("this GROUP BY", at)),
     };
@@ -193,10 +193,18 @@ fn order_key(places: &Places<'_>, key: foreign::OrderByExpr) -> Read<OrderBy> {
         return Err(places.refuse("WITH FILL", begin(&key.expr)));
     }
     Ok(OrderBy {
-        term: term(places, key.expr)?,
+        term: key_term(places, key.expr, "a cast in ORDER BY")?,
         descending: key.options.asc == Some(false),
         nulls_first: key.options.nulls_first,
     })
+}
+
+/// A number there is a position, and one that is cast is none.
+fn key_term(places: &Places<'_>, expr: Expr, cast: &str) -> Read<Term> {
+    if is_cast(&expr) {
+        return Err(places.refuse(cast, begin(&expr)));
+    }
+    term(places, expr)
 }
 
 fn term(places: &Places<'_>, expr: Expr) -> Read<Term> {
@@ -327,6 +335,7 @@ fn count(places: &Places<'_>, expr: Expr, clause: &'static str) -> Read<Option<u
             Ok(number) => Ok(Some(number)),
             Err(_) => Err(places.refuse("a LIMIT or OFFSET that is not a whole number", at)),
         },
+        Literal::Float(_) => Err(places.refuse("a LIMIT or OFFSET that is not a whole number", at)),
         _ => Err(places.refuse("a LIMIT or OFFSET that is not a number", at)),
     }
 }

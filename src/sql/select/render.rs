@@ -113,6 +113,7 @@ impl Display for Literal {
             Literal::Bool(true) => f.write_str("TRUE"),
             Literal::Bool(false) => f.write_str("FALSE"),
             Literal::Number(digits) => f.write_str(digits),
+            Literal::Float(digits) => write!(f, "'{}'::float8", digits.replace('\'', "''")),
             Literal::Text(text) => write!(f, "'{}'", text.replace('\'', "''")),
         }
     }

@@ -4,6 +4,7 @@
 
 use super::condition::Operand;
 use super::value;
+use crate::sql::input;
 use crate::sql::select::{Literal, Scalar, SelectError};
 use crate::sql::suggest::closest;
 use crate::sql::{Span, Spanned, SqlError, Type, Value};
@@ -42,16 +43,11 @@ pub(super) fn settle(typed: Typed, kind: Option<Type>, at: Span) -> Result<Opera
         Typed::Null => Ok(Operand::Constant(Value::Null)),
         Typed::Text(text) => {
             let kind = kind.unwrap_or(Type::Text);
-            match value::read(&text, kind) {
-                Some(value) => Ok(Operand::Constant(value)),
-                None => {
-                    let kind = kind.name();
-                    Err(SqlError::new(
-                        SelectError::InvalidText { kind, text }.into(),
-                        at,
-                    ))
-                }
-            }
+            input::read(&text, kind)
+                .map(Operand::Constant)
+                .map_err(|why| {
+                    SqlError::new(SelectError::unread(why, kind.name(), text).into(), at)
+                })
         }
     }
 }
@@ -84,6 +80,11 @@ impl Names<'_> {
                 Literal::Null => Typed::Null,
                 Literal::Bool(truth) => {
                     Typed::Known(Operand::Constant(Value::Bool(*truth)), Type::Bool)
+                }
+                Literal::Float(digits) => {
+                    let kind = Type::Float;
+                    let operand = settle(Typed::Text(digits.clone()), Some(kind), literal.span)?;
+                    Typed::Known(operand, kind)
                 }
                 Literal::Text(text) => Typed::Text(text.clone()),
                 Literal::Number(digits) => match value::number(digits) {

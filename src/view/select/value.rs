@@ -1,8 +1,8 @@
-//! Values compared, and texts read as values.
+//! Values compared, and numbers as written.
 //!
 //! Pure.
 
-use crate::sql::{Type, Value};
+use crate::sql::Value;
 use std::cmp::Ordering;
 
 /// The order of two values of types that can be compared; NULL equals everything and must be looked at before.
@@ -51,42 +51,6 @@ impl Key {
     }
 }
 
-/// A quoted text as a value of the type that it is compared with.
-pub(super) fn read(text: &str, kind: Type) -> Option<Value> {
-    let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
-    match kind {
-        Type::Text => Some(Value::Text(text.to_owned())),
-        Type::Int => trimmed.parse().ok().map(Value::Int),
-        Type::Float => float(trimmed).map(Value::Float),
-        Type::Bool => truth(&trimmed.to_ascii_lowercase()).map(Value::Bool),
-    }
-}
-
-fn float(text: &str) -> Option<f64> {
-    let bare = text.trim_start_matches(['+', '-']);
-    let named = ["nan", "inf", "infinity"]
-        .iter()
-        .any(|name| bare.eq_ignore_ascii_case(name));
-    let digits = bare.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if !named && !digits {
-        return None;
-    }
-    let number: f64 = text.parse().ok()?;
-    // PostgreSQL refuses what overflows; only the names stand for infinity.
-    (named || number.is_finite()).then_some(number)
-}
-
-fn truth(text: &str) -> Option<bool> {
-    let starts = |word: &str, least: usize| text.len() >= least && word.starts_with(text);
-    if starts("true", 1) || starts("yes", 1) || text == "on" || text == "1" {
-        Some(true)
-    } else if starts("false", 1) || starts("no", 1) || starts("off", 2) || text == "0" {
-        Some(false)
-    } else {
-        None
-    }
-}
-
 /// A number as written: whole if it fits 64 bits.
 pub(super) fn number(digits: &str) -> Option<Value> {
     match digits.parse::<i64>() {
@@ -98,31 +62,6 @@ pub(super) fn number(digits: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_become_values_as_in_postgresql() {
-        for (text, kind, value) in [
-            (" 42 ", Type::Int, Some(Value::Int(42))),
-            ("4.2", Type::Int, None),
-            ("", Type::Int, None),
-            ("1e3", Type::Float, Some(Value::Float(1000.0))),
-            (
-                "-Infinity",
-                Type::Float,
-                Some(Value::Float(f64::NEG_INFINITY)),
-            ),
-            ("1e999", Type::Float, None),
-            ("infinit", Type::Float, None),
-            ("T", Type::Bool, Some(Value::Bool(true))),
-            ("of", Type::Bool, Some(Value::Bool(false))),
-            ("o", Type::Bool, None),
-            ("2", Type::Bool, None),
-            (" a ", Type::Text, Some(Value::Text(" a ".into()))),
-        ] {
-            assert_eq!(read(text, kind), value, "{text:?} as {}", kind.name());
-        }
-        assert!(matches!(read("nan", Type::Float), Some(Value::Float(x)) if x.is_nan()));
-    }
 
     #[test]
     fn nan_is_above_everything_and_the_zeros_are_one() {
