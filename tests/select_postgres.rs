@@ -128,11 +128,22 @@ impl Dice {
             "' 7 '",
             "('4'::int8)",
             "CAST(' -2' AS integer)",
+            "('-3'::float8)",
+            "(-2)::int2",
+            "3::float8",
             "1e1",
             "NULL",
         ];
         let texts = ["'a'", "'ab'", "''", "'10'", "'B'", "('a'::varchar)", "NULL"];
-        let truths = ["TRUE", "FALSE", "'yes'", "'0'", "('t'::boolean)", "NULL"];
+        let truths = [
+            "TRUE",
+            "FALSE",
+            "'yes'",
+            "'0'",
+            "('t'::boolean)",
+            "'ye'::bool",
+            "NULL",
+        ];
         let any = [
             "'x'",
             "5",
@@ -141,6 +152,7 @@ impl Dice {
             "2.5",
             "'nan'",
             "'7'::int2",
+            "'5'::float8",
             "n",
             "t",
             "b",
@@ -154,11 +166,13 @@ impl Dice {
             "'1.5'",
             "('1.5'::float8)",
             "'nan'::float8",
+            "'-INFINITY'::float8",
+            "'1e308'::float8",
             "10",
         ];
         match (column, fits) {
             (_, false) => self.of(&any),
-            ("id" | "n", _) => self.of(&numbers[..8]),
+            ("id" | "n", _) => self.of(&numbers[..11]),
             ("x", _) => self.of(&floats),
             ("t", _) => self.of(&texts),
             _ => self.of(&truths),
@@ -441,6 +455,19 @@ const ASKED: &[&str] = &[
     "SELECT id FROM v WHERE 'zzz' NOT LIKE t ORDER BY id",
     "SELECT id FROM v WHERE id < 5 AND t LIKE 'a\\' ORDER BY id",
     "SELECT count(*) FROM v WHERE b OR t LIKE 'q\\'",
+    "SELECT id FROM v WHERE id < 'inf'::float8 ORDER BY id",
+    "SELECT id FROM v WHERE t = 'nan'::float8",
+    "SELECT '5'::float8, '-0'::float8, '9007199254740993'::float8, 007::float8, .5::float8 FROM v",
+    "SELECT '1e400'::float8 FROM v",
+    "SELECT '-1e-400'::float8 FROM v",
+    "SELECT '--inf'::float8 FROM v",
+    "SELECT ' \u{b}of '::bool, 'y'::bool, 'fal'::bool, (-5)::text, 17::varchar FROM v",
+    "SELECT 'o'::bool FROM v",
+    "SELECT id FROM v WHERE x > '1e-400'",
+    "SELECT id FROM v WHERE id < '99999999999999999999'",
+    "SELECT '99999999999999999999x'::int8 FROM v",
+    "SELECT '32768'::int2 FROM v",
+    "SELECT (-32768)::int2, CAST(-32768 AS int2), '-9223372036854775808'::int8 FROM v",
 ];
 
 /// One server answers both kinds.

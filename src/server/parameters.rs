@@ -2,9 +2,12 @@
 //!
 //! Pure. The views' SELECT has no parameters of its own; a literal that is quoted here cannot become anything else.
 
+mod literal;
+
 use super::fault::Fault;
 use super::lex::{Kind, Token, tokens};
 use crate::sql::{Caps, Type};
+use literal::literal;
 
 /// A statement with parameters, as it was prepared.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,7 +77,8 @@ impl Parameters {
                 types.resize(index + 1, 0);
             }
             if let Some(kind) = types.get_mut(index).filter(|kind| **kind == 0) {
-                *kind = oid(guess(tokens, at, columns));
+                let cast = cast(tokens, at).and_then(|name| of_type(&name.value()));
+                *kind = cast.unwrap_or_else(|| oid(guess(tokens, at, columns)));
             }
         }
         // One that is declared by its position alone, and never used.
@@ -95,18 +99,25 @@ impl Parameters {
     ) -> Result<Filled, Fault> {
         let mut filled = Filled::default();
         let (mut from, mut written) = (0, 0_usize);
-        for token in tokens(text) {
+        let tokens = tokens(text);
+        for (at, token) in tokens.iter().enumerate() {
             let Kind::Parameter(number) = token.kind else {
                 continue;
             };
             let index = usize::from(number).saturating_sub(1);
             let oid = self.types.get(index).copied().unwrap_or(25);
             let value = values.get(index).and_then(Option::as_deref);
-            let literal = literal(value, oid, binary(index)).map_err(|fault| {
+            let mut literal = literal(value, oid, binary(index)).map_err(|fault| {
                 fault
                     .detail(format!("it is the value of {}", token.text))
                     .at(token.char)
             })?;
+            // A cast binds tighter than a minus, and two of them begin a comment.
+            let minus = at.checked_sub(1).and_then(|before| tokens.get(before));
+            let minus = minus.is_some_and(|token| token.sign('-'));
+            if literal.starts_with('-') && (minus || cast(&tokens, at).is_some()) {
+                literal = format!("({literal})");
+            }
             let before = text.get(from..token.byte).unwrap_or_default();
             if filled.text.len() + before.len() + literal.len() > LONGEST {
                 let fault = Fault::error("54000", "the statement is too long with its values");
@@ -129,6 +140,28 @@ impl Parameters {
 
 fn oid(kind: Type) -> u32 {
     super::answer::Kind::from(kind).oid()
+}
+
+/// The first word of the type that the parameter there is cast to by `::`.
+fn cast<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a Token<'a>> {
+    match tokens.get(at + 1..)? {
+        [a, b, name, ..] if a.sign(':') && b.sign(':') => Some(name),
+        _ => None,
+    }
+}
+
+/// The number in `pg_type` of a type that a SELECT may cast to.
+fn of_type(name: &str) -> Option<u32> {
+    Some(match name {
+        "bool" | "boolean" => 16,
+        "int8" | "bigint" => 20,
+        "int2" | "smallint" => 21,
+        "int" | "int4" | "integer" => 23,
+        "text" => 25,
+        "float8" | "double" => 701,
+        "varchar" | "character" => 1043,
+        _ => return None,
+    })
 }
 
 /// The type that the place of a parameter asks for: that of the column it is compared with, a count behind LIMIT.
@@ -175,80 +208,6 @@ fn guess(tokens: &[Token<'_>], at: usize, columns: &[(String, Type)]) -> Type {
     Type::Text
 }
 
-/// A value as the client sent it, as a literal. Types have the numbers of PostgreSQL's `pg_type`.
-fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<String, Fault> {
-    let Some(bytes) = value else {
-        return Ok("NULL".to_owned());
-    };
-    let bad = |what: &str| {
-        Fault::error(
-            "22P02",
-            format!("invalid value for a parameter of type {what}"),
-        )
-    };
-    fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
-        bytes.try_into().ok()
-    }
-    let whole = |parsed: Option<i64>, what| parsed.map(|n| n.to_string()).ok_or_else(|| bad(what));
-    let text = || {
-        std::str::from_utf8(bytes).map_err(|_| Fault::error("22021", "a parameter is not UTF-8"))
-    };
-    let trimmed = || text().map(str::trim);
-    match (oid, binary) {
-        (16, true) => match bytes {
-            [byte] => Ok(if *byte == 0 { "false" } else { "true" }.to_owned()),
-            _ => Err(bad("boolean")),
-        },
-        (16, false) => match trimmed()?.to_ascii_lowercase().as_str() {
-            "t" | "true" | "on" | "yes" | "y" | "1" => Ok("true".to_owned()),
-            "f" | "false" | "off" | "no" | "n" | "0" => Ok("false".to_owned()),
-            _ => Err(bad("boolean")),
-        },
-        (20, true) => whole(array(bytes).map(i64::from_be_bytes), "bigint"),
-        (21, true) => whole(
-            array(bytes).map(|it| i16::from_be_bytes(it).into()),
-            "smallint",
-        ),
-        (23, true) => whole(
-            array(bytes).map(|it| i32::from_be_bytes(it).into()),
-            "integer",
-        ),
-        (26, true) => whole(array(bytes).map(|it| u32::from_be_bytes(it).into()), "oid"),
-        (20 | 21 | 23 | 26, false) => whole(trimmed()?.parse().ok(), "bigint"),
-        (701, true) => {
-            real(array(bytes).map(f64::from_be_bytes)).ok_or_else(|| bad("double precision"))
-        }
-        (700, true) => {
-            real(array(bytes).map(|it| f32::from_be_bytes(it).into())).ok_or_else(|| bad("real"))
-        }
-        (700 | 701 | 1700, false) => {
-            real(trimmed()?.parse().ok()).ok_or_else(|| bad("double precision"))
-        }
-        // text, varchar, bpchar, name, unknown
-        (25 | 1043 | 1042 | 19 | 705 | 0, _) => Ok(quoted(text()?)),
-        (other, _) => {
-            let message =
-                format!("a parameter of the type with the number {other} is not supported");
-            Err(Fault::error("0A000", message)
-                .hint("text, bigint, double precision and boolean are"))
-        }
-    }
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-/// Digits that are read as the same number; what has no digits is left to the comparison with a text.
-fn real(x: Option<f64>) -> Option<String> {
-    let x = x?;
-    Some(match x {
-        x if x.is_nan() => "'NaN'".to_owned(),
-        x if x.is_infinite() => quoted(if x > 0.0 { "Infinity" } else { "-Infinity" }),
-        x => format!("{x:?}"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,6 +251,13 @@ mod tests {
             ("name NOT LIKE $1 OR sick = $2", vec![25, 16]),
             ("id = $2 LIMIT $1", vec![20, 20]),
             ("id <> $1 AND $2 = name", vec![20, 25]),
+            ("$1::int8 = id AND id = $2::int4", vec![20, 23]),
+            ("id = $1 :: smallint LIMIT $2::integer", vec![21, 23]),
+            (
+                "($1::double precision) > id OR sick = $2::bool",
+                vec![701, 16],
+            ),
+            ("name = $1::text OR name = $2::varchar", vec![25, 1043]),
         ] {
             assert_eq!(
                 types(&format!("SELECT * FROM groups WHERE {condition}")),
@@ -345,23 +311,28 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_in_text_and_in_binary() {
-        let read = |bytes: &[u8], oid, binary| {
-            literal(Some(bytes), oid, binary).map_err(|fault| fault.code)
+    fn a_cast_binds_tighter_than_the_minus_of_a_value() {
+        let fill = |text: &str, kind, value: &str| {
+            let parameters = Parameters { types: vec![kind] };
+            let value = Some(value.as_bytes().to_vec());
+            parameters.fill(text, &[value], |_| false).unwrap().text
         };
-        assert_eq!(read(&(-3_i64).to_be_bytes(), 20, true).unwrap(), "-3");
-        assert_eq!(read(&7_i16.to_be_bytes(), 21, true).unwrap(), "7");
-        assert_eq!(read(&0.5_f64.to_be_bytes(), 701, true).unwrap(), "0.5");
-        assert_eq!(
-            read(&f64::INFINITY.to_be_bytes(), 701, true).unwrap(),
-            "'Infinity'"
-        );
-        assert_eq!(read(b"t", 16, false).unwrap(), "true");
-        assert_eq!(read(&[1], 16, true).unwrap(), "true");
-        assert_eq!(read(b"x", 20, false), Err("22P02"));
-        assert_eq!(read(b"123", 20, true), Err("22P02"));
-        assert_eq!(read(b"\xff", 25, false), Err("22021"));
-        assert_eq!(read(b"x", 1184, false), Err("0A000"));
-        assert_eq!(literal(None, 20, false).unwrap(), "NULL");
+        for (text, kind, value, expected) in [
+            ("id = $1::int2", 21, "-32768", "id = (-32768)::int2"),
+            (
+                "x = $1 /* ! */ :: float8",
+                701,
+                "-0.5",
+                "x = (-0.5) /* ! */ :: float8",
+            ),
+            ("id = $1::int2", 21, "7", "id = 7::int2"),
+            // No parenthesis may stand inside of a call.
+            ("id = CAST($1 AS int2)", 21, "-7", "id = CAST(-7 AS int2)"),
+            ("id = $1", 20, "-7", "id = -7"),
+            ("id = -$1", 20, "-7", "id = -(-7)"),
+            ("name = $1::text", 25, "-7", "name = '-7'::text"),
+        ] {
+            assert_eq!(fill(text, kind, value), expected);
+        }
     }
 }
