@@ -12,7 +12,7 @@ port = int(sys.argv[1])
 def psycopg_does():
     notices = []
     with psycopg.connect(
-        host="127.0.0.1", port=port, user="ops", password="secret", dbname="quotient"
+        host="127.0.0.1", port=port, user="ops", password="secret", dbname="quotient", connect_timeout=20
     ) as connection:
         connection.add_notice_handler(lambda notice: notices.append(notice.severity))
         # The driver begins a transaction by itself.
@@ -42,16 +42,15 @@ def psycopg_does():
         notices.clear()
         connection.rollback()
         print("rolled back:", notices)
-        if psycopg.Pipeline.is_supported():
-            with connection.pipeline():
-                first = connection.execute("SELECT 1")
-                second = connection.execute("SHOW RESOURCE GROUPS ALL")
-                print("in one go:", first.fetchone(), len(second.fetchall()))
+        with connection.pipeline():
+            first = connection.execute("SELECT 1")
+            second = connection.execute("SHOW RESOURCE GROUPS ALL")
+            print("in one go:", first.fetchone(), len(second.fetchall()))
 
 
 async def asyncpg_does():
     connection = await asyncpg.connect(
-        host="127.0.0.1", port=port, user="ops", password="secret", database="quotient"
+        host="127.0.0.1", port=port, user="ops", password="secret", database="quotient", timeout=20
     )
     rows = await connection.fetch("SELECT name, tasks FROM groups WHERE name = $1", "bi")
     print("fetched:", [tuple(row) for row in rows])

@@ -32,7 +32,8 @@ fn programs_reach_it_through_psycopg_and_asyncpg() {
     let service = Service::with(Config::default().user(User::admin("ops", "secret")));
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/psql/drivers.py");
     let done = Command::new(PYTHON)
-        .args(["-B", script, &service.port().to_string()])
+        .args(["-B", "-W", "ignore", script, &service.port().to_string()])
+        .env_clear()
         .stdin(Stdio::null())
         .output()
         .unwrap();

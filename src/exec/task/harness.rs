@@ -77,8 +77,12 @@ impl<F: Future> Future for Harness<F> {
 /// The block has its output, or has dropped it: the last that is to be done for a task, after its last poll.
 pub(in crate::exec) fn conclude(worker: &Worker, task: &Arc<Task>) {
     // The block holds it as long as there is a handle.
-    if Arc::strong_count(task) > 1 {
+    let has_handle = Arc::strong_count(task) > 1;
+    if has_handle {
         task.publish();
+    }
+    if has_handle || task.flags.is_in_query() {
+        // Somebody may wait for it, or for the place that its query leaves.
         worker.is_awaited();
     }
     let hooks = worker.core().hooks();

@@ -281,6 +281,13 @@ impl Worker {
         self.ring.len() == 1 && !self.seat.has_lifo()
     }
 
+    /// The task that was woken last goes into the ring, where others see it.
+    pub(super) fn ring_lifo(&self) {
+        if let Some(task) = self.seat.take_lifo() {
+            self.ring.push(task);
+        }
+    }
+
     /// Everything held goes back to the group's queue: what was not polled yet to the front, in its order,
     /// what was to the back. Whether it was anything. Meanwhile whoever looks finds it here or there.
     pub(super) fn give_back(&self, group: &Group, now: Nanos) -> bool {

@@ -21,6 +21,8 @@ mod slices;
 mod stand_in;
 mod stolen;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 use crate::exec::context;
 use crate::exec::core::{Core, NOBODY, Seat};
@@ -205,6 +207,8 @@ impl Worker {
         let now = self.core.clock().now();
         self.now.set(now);
         self.stolen.go_on(now);
+        // A turn that was kept had nothing of the time since.
+        self.turn_began.set(now);
         // A stand-in's host looks whether it is still needed.
         let of_use = !self.seat.inbox.is_empty() || self.role.get().is_some();
         self.quantum.begin(now, of_use);

@@ -3,9 +3,10 @@
 //! Pure, but for its cells; the worker's own thread. A turn of the host costs some microseconds, with what the worker
 //! does to stop and to begin again. While its turns are of use there is one per quantum; after each that was not, the
 //! next comes twice as late, up to four quanta. Invariants:
-//! 1. Between two turns lie four quanta and one poll at most; after one that brought something, or after a
-//!    sleep, one quantum and one poll.
-//! 2. Where somebody may wait on the host's side for a task that has ended, it is one quantum in any case.
+//! 1. Between two turns lie four quanta and what was begun within them at most, a slice or a poll; after one that brought
+//!    something, or after a sleep, one quantum and that.
+//! 2. Where somebody may wait on the host's side for a task that has ended, or for the place of its query, it is one
+//!    quantum in any case.
 
 use crate::unit::Nanos;
 use std::cell::Cell;
@@ -51,7 +52,7 @@ impl Quantum {
         self.end.set(now.plus(Nanos(self.length.0 << doublings)));
     }
 
-    /// A task has ended whose handle somebody has.
+    /// A task has ended whose handle somebody has, or that had a part in its query's place.
     #[inline]
     pub(super) fn is_awaited(&self) {
         self.awaited.set(true);

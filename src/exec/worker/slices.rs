@@ -8,6 +8,7 @@ use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
 use crate::mem;
 use crate::sched::fair::{Slice, Slot};
+use crate::sched::feedback::Stream;
 use crate::sched::{MAX_BATCH, batch, worth_a_wake};
 use crate::unit::Nanos;
 use std::sync::Arc;
@@ -62,11 +63,17 @@ impl Worker {
     pub(super) fn end_slice(&self) {
         let now = self.now.get();
         self.settle(now);
+        // The host may have something that takes long: what is kept must be there for others.
+        self.ring_lifo();
         let mut sched = self.core.sched.lock();
         self.queue_held(&mut sched, now);
         self.stop(&mut sched, now);
         self.core.publish(&sched);
         drop(sched);
+        // Of what a cap holds back, only what has to be dropped can be served, and only from the queue.
+        if self.with_group(Group::is_held_back) {
+            self.let_go(now);
+        }
         self.wake_others(1);
     }
 
@@ -102,9 +109,10 @@ impl Worker {
         let Some(turn) = self.turn.get().filter(|_| !asked_away) else {
             return false;
         };
-        // Beside other groups, what it keeps must be there for others to see; the LIFO slot is not.
-        let hidden = self.seat.has_lifo() && !self.solo.get();
-        if hidden || !self.holds_tasks() {
+        // Beside other groups, what it keeps must be there for others to see; the LIFO slot is not. And it must be of one
+        // age, as the tasks of a query are: others, by their own, may be due before the rest.
+        let hidden = self.seat.has_lifo() || turn.stream == Stream::Loose;
+        if (hidden && !self.solo.get()) || !self.holds_tasks() {
             return false;
         }
         let most = batch(self.core.config(), group.average_poll(), MAX_BATCH, 1);
@@ -205,11 +213,17 @@ impl Worker {
     /// longer does must find them.
     fn let_go(&self, now: Nanos) {
         let group = self.group.borrow();
-        if let Some(group) = group.as_deref().filter(|_| self.holds_tasks()) {
-            self.give_back(group, now);
-            group.expose_quietly();
+        if let Some(group) = group.as_deref().filter(|_| self.keeps()) {
+            if self.give_back(group, now) {
+                group.expose_quietly();
+            }
             self.see_to_urgent(group);
         }
+    }
+
+    /// Whether anything of the last slice was kept. Even if others have taken all of its tasks since, its turn must end.
+    fn keeps(&self) -> bool {
+        self.holds_tasks() || self.turn.get().is_some()
     }
 
     /// What only has to be dropped passes by the cap, but nobody saw it while it was held.
@@ -331,11 +345,11 @@ impl Worker {
     }
 
     pub(super) fn begin(&self, slice: Slice, last: Option<&Group>, now: Nanos) {
-        let holds = || self.holds_tasks() || self.turn.get().is_some();
-        if let Some(last) = last.filter(|last| last.slot != slice.group && holds()) {
-            // Kept, and another group comes first. Even if others took all of its tasks meanwhile, its turn must end.
-            self.give_back(last, now);
-            last.expose();
+        if let Some(last) = last.filter(|last| last.slot != slice.group && self.keeps()) {
+            // Another group comes first after all.
+            if self.give_back(last, now) {
+                last.expose();
+            }
             self.see_to_urgent(last);
         }
         let seat = &**self.seat;

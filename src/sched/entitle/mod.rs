@@ -50,9 +50,7 @@ pub struct Ledger {
     workers: f64,
     window: Nanos,
     rows: Vec<Row>,
-    /// What all groups were given since the last sample.
-    given: f64,
-    /// How many groups had work then.
+    /// How many groups had work at the last sample.
     listed: usize,
     sampled: Nanos,
     window_began: Nanos,
@@ -65,7 +63,6 @@ impl Ledger {
             workers: workers as f64,
             window,
             rows: Vec::new(),
-            given: 0.0,
             listed: 0,
             sampled: Nanos::ZERO,
             window_began: Nanos::ZERO,
@@ -80,7 +77,6 @@ impl Ledger {
 
     /// A group was given `time` of a worker.
     pub fn give(&mut self, slot: Slot, time: Nanos) {
-        self.given += time.0 as f64;
         self.row(slot).given += time.0 as f64;
     }
 
@@ -97,11 +93,19 @@ impl Ledger {
         self.listed = demands.len();
         let listed: Vec<Demand> = demands.iter().map(|&(_, demand)| demand).collect();
         let cores = water_fill(self.workers, &listed);
-        let given =
-            std::mem::take(&mut self.given) / cores.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         for row in &mut self.rows {
             row.had_work = std::mem::take(&mut row.working);
         }
+        // What those were given who had work all the time.
+        let (mut given, mut theirs) = (0.0, 0.0);
+        for (&(slot, _), cores) in demands.iter().zip(&cores) {
+            let row = self.row(slot);
+            if row.had_work {
+                given += row.given - row.sampled;
+                theirs += cores;
+            }
+        }
+        let given = given / theirs.max(f64::MIN_POSITIVE);
         for (&(slot, _), cores) in demands.iter().zip(cores) {
             let row = self.row(slot);
             row.working = true;
@@ -131,7 +135,6 @@ impl Ledger {
             self.sample(self.sampled, &[]);
         }
         // Where nobody was listed, nobody's lag changes by it.
-        self.given = 0.0;
         self.sampled = now;
         if now.since(self.window_began) >= self.window {
             self.turn(now);
@@ -298,6 +301,10 @@ mod tests {
             let fairness = ledger.fairness(Slot(1), Nanos(second * 1000 * MS));
             assert_eq!(fairness.share, second as f64 / 10.0);
             assert_eq!(fairness.entitled, fairness.share);
+            // Nobody is entitled to that time as well.
+            let beside = ledger.fairness(Slot(0), Nanos(second * 1000 * MS));
+            assert_eq!((beside.share, beside.entitled), (0.5, 0.5));
+            assert_eq!(beside.lag_ns, 0);
         }
     }
 }

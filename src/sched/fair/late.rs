@@ -40,7 +40,7 @@ impl Fair {
             group.doubt = Nanos::ZERO;
         }
         group.late_until = group.late_until.max(now.plus(NOTORIOUS));
-        group.doubt = group.doubt.plus(charge.given);
+        group.doubt = group.doubt.plus(charge.given).min(NOTORIOUS);
         group.late += u32::from(does == Late::Computing);
         group.late -= u32::from(last == Some(Late::Computing));
         Some(charge)

@@ -233,3 +233,15 @@ mod keeping {
         assert!(!queue.is_due(turn));
     }
 }
+
+impl<T> Feedback<T> {
+    /// Turns that run now.
+    pub(crate) fn turns(&self) -> u32 {
+        self.running
+    }
+
+    /// What a level was charged.
+    pub(crate) fn charged(&self, level: usize) -> Nanos {
+        Nanos(self.heads[level].used * FACTORS[level] / 1000)
+    }
+}

@@ -4,7 +4,8 @@
 //! one after the other until the slice ends, it is asked to give way, the turn's query outgrows its level, or
 //! the group runs dry; then it is charged and asks again. Rules and order of the calls to the policy are those
 //! of `exec::worker`. Left out is what the policy cannot see: that worker's slot for the task woken last and its
-//! inbox (they change the order within one stream only), that it tops up a ring that it keeps, and its looks at the
+//! inbox (they change the order within one stream only), that it tops up a ring that it keeps or keeps one
+//! beside other groups (where it would be given the same), and its looks at the
 //! host's I/O, which cost nothing here. And sleeping workers are woken for any task at once; there, only for as many
 //! as are [worth it](crate::sched::worth_a_wake).
 

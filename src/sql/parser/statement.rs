@@ -25,7 +25,7 @@ impl Parser<'_> {
                 return self.drop_watch();
             }
             if !self.peek_keyword("RESOURCE") {
-                return Err(self.unexpected(&["RESOURCE", "WATCH"], EXAMPLE));
+                return Err(self.unexpected(&["RESOURCE", "WATCH"], DROP));
             }
             self.drop_group()
         } else if self.keyword("EXPLAIN") {

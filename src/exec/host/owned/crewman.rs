@@ -1,4 +1,4 @@
-//! A worker's own thread: runs slices, looks after I/O once per quantum, sleeps with the driver if it is free.
+//! A worker's own thread: runs slices, looks after I/O at the end of each quantum, sleeps with the driver if it is free.
 //!
 //! Mechanism; the worker's thread. Task polls run inside `Handle::block_on`, outside of tokio's scheduler: there
 //! tokio defers no wake-up, so that its own `yield_now`, a spent budget and self-wakes all put a task back at

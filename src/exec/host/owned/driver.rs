@@ -1,7 +1,7 @@
 //! Who looks after I/O and timers: at most one thread at a time, and always one when all workers sleep.
 //!
 //! Mechanism; any thread. Invariants (model-checked below):
-//! 1. A worker that is awake is responsible: it looks at every quantum, unless somebody else is at it, and
+//! 1. A worker that is awake is responsible: it looks at the end of every quantum, unless somebody else is at it, and
 //!    before it sleeps. So a worker may let go without handing over, as long as it goes on to run.
 //! 2. A worker that cannot have the driver says that it rests, *then* looks whether the driver is free after
 //!    all. Who lets go for good lets go first, *then* looks for one that rests. One sees the other.

@@ -1,7 +1,7 @@
 //! The owned host: a thread of its own per worker, which also drive the runtime's I/O and timers.
 //!
 //! Mechanism; starting and waiting. The workers drive a current-thread tokio runtime when they have nothing to
-//! do and once per quantum; tasks are polled outside of its scheduler. The runtime is dropped by the last of its
+//! do and at the end of each quantum; tasks are polled outside of its scheduler. The runtime is dropped by the last of its
 //! threads, or by whoever is in `block_on` still.
 
 mod affinity;
