@@ -203,6 +203,7 @@ const CASES: &[(&str, &str)] = &[
     ("a position beyond the columns", "SELECT name FROM groups ORDER BY 2"),
     ("a condition that is no truth", "SELECT name FROM groups WHERE tasks"),
     ("a negative limit", "SELECT name FROM groups LIMIT -1"),
+    ("a number that its type has no room for", "SELECT name FROM groups WHERE tasks = '40000'::int2"),
     ("a sum beyond 64 bits", "SUM"),
     ("what SELECT does not have here", "SELECT g.name FROM groups g JOIN classifiers c ON g.name = c.group_name"),
     ("what is answered elsewhere", "USAGE"),
