@@ -101,6 +101,14 @@ async fn parameters_stand_for_values_of_the_columns_they_are_compared_with() {
         .await
         .unwrap();
     assert_eq!(negative.len(), 3);
+    let cast = client
+        .query(
+            "SELECT name FROM groups WHERE id > $1::int2 AND $2::int8 < id AND lag_ms > $3::float8",
+            &[&i16::MIN, &i64::MIN, &f64::NEG_INFINITY],
+        )
+        .await
+        .unwrap();
+    assert_eq!(cast.len(), 3);
     let typed = client
         .prepare_typed(
             "SELECT name FROM groups WHERE cpu_core_limit IN ($1, $2)",
