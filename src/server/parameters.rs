@@ -115,10 +115,13 @@ impl Parameters {
             // A cast binds tighter than a minus, and two of them begin a comment.
             let minus = at.checked_sub(1).and_then(|before| tokens.get(before));
             let minus = minus.is_some_and(|token| token.sign('-'));
+            let before = text.get(from..token.byte).unwrap_or_default();
             if literal.starts_with('-') && (minus || cast(&tokens, at).is_some()) {
                 literal = format!("({literal})");
+            } else if literal.starts_with('-') && before.ends_with(['<', '>', '=', '!']) {
+                // `>-` would be an operator.
+                literal.insert(0, ' ');
             }
-            let before = text.get(from..token.byte).unwrap_or_default();
             if filled.text.len() + before.len() + literal.len() > LONGEST {
                 let fault = Fault::error("54000", "the statement is too long with its values");
                 return Err(fault
@@ -329,6 +332,8 @@ mod tests {
             // No parenthesis may stand inside of a call.
             ("id = CAST($1 AS int2)", 21, "-7", "id = CAST(-7 AS int2)"),
             ("id = $1", 20, "-7", "id = -7"),
+            ("id>$1", 20, "-7", "id> -7"),
+            ("id <>$1", 20, "-7", "id <> -7"),
             ("id = -$1", 20, "-7", "id = -(-7)"),
             ("name = $1::text", 25, "-7", "name = '-7'::text"),
         ] {

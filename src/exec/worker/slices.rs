@@ -209,8 +209,8 @@ impl Worker {
         self.core.see_to_excuse(sched, group, now);
     }
 
-    /// Nobody may be served, but tasks are held: their group's cap holds them back. Whoever comes when it no
-    /// longer does must find them.
+    /// Tasks are held that may not be served now: their group's cap holds them back. Whoever comes when it no longer does
+    /// must find them.
     fn let_go(&self, now: Nanos) {
         let group = self.group.borrow();
         if let Some(group) = group.as_deref().filter(|_| self.keeps()) {

@@ -102,7 +102,7 @@ impl Worker {
         self.ended.set(task);
     }
 
-    /// A task has ended whose output somebody may wait for, on the host's side perhaps.
+    /// A task has ended whose output, or whose query's place, somebody may wait for, on the host's side perhaps.
     #[inline]
     pub(in crate::exec) fn is_awaited(&self) {
         self.quantum.is_awaited();

@@ -85,7 +85,7 @@ impl Ledger {
         now.since(self.sampled)
     }
 
-    /// Splits the time that was given since the last sample among the groups that have work, as it should
+    /// Splits the time that was given since the last sample to the groups that have work and had it then, as it should
     /// have been. Groups that are not listed have none: their differences are settled.
     pub fn sample(&mut self, now: Nanos, demands: &[(Slot, Demand)]) {
         let keep = (-(self.age(now).as_secs_f64()) / MEMORY.as_secs_f64()).exp();
@@ -105,7 +105,7 @@ impl Ledger {
                 theirs += cores;
             }
         }
-        let given = given / theirs.max(f64::MIN_POSITIVE);
+        let given = if theirs > 0.0 { given / theirs } else { 0.0 };
         for (&(slot, _), cores) in demands.iter().zip(cores) {
             let row = self.row(slot);
             row.working = true;
@@ -272,6 +272,16 @@ mod tests {
         ledger.give(Slot(1), Nanos(4));
         ledger.sample(Nanos(5000 * MS), &two(9.0));
         assert_eq!(ledger.fairness(Slot(0), Nanos(5000 * MS)).lag_ns, 3);
+    }
+
+    #[test]
+    fn who_can_use_no_core_is_entitled_to_none() {
+        let mut ledger = Ledger::new(2, Nanos(1000 * MS));
+        for second in 0..=2 {
+            ledger.sample(Nanos(second * 1000 * MS), &two(0.0));
+            ledger.give(Slot(0), Nanos(MS));
+        }
+        assert_eq!(ledger.fairness(Slot(0), Nanos(2000 * MS)).entitled, 0.0);
     }
 
     #[test]

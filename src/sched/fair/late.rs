@@ -40,6 +40,7 @@ impl Fair {
             group.doubt = Nanos::ZERO;
         }
         group.late_until = group.late_until.max(now.plus(NOTORIOUS));
+        // Like the second after which it is forgotten: whoever changes its ways answers for no more than one.
         group.doubt = group.doubt.plus(charge.given).min(NOTORIOUS);
         group.late += u32::from(does == Late::Computing);
         group.late -= u32::from(last == Some(Late::Computing));
