@@ -205,6 +205,8 @@ pub mod clock;
 #[doc(hidden)]
 pub mod sync;
 
+mod foreign;
+
 pub mod event;
 
 pub mod sql;

@@ -4,7 +4,8 @@
 //! hook that panics harms nobody: it is no part of the task that it is told of.
 
 use super::account::Account;
-use super::task::{Id, contain};
+use super::task::Id;
+use crate::foreign::contain;
 use crate::unit::QueryId;
 use std::fmt;
 use std::panic::Location;

@@ -2,7 +2,8 @@
 //!
 //! Mechanism; any thread. Semantics and texts are tokio's; what a handle adds is [`JoinError::cause`].
 
-use super::task::{Id, Meta, Task, contain};
+use super::task::{Id, Meta, Task};
+use crate::foreign::contain;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;

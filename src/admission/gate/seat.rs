@@ -5,8 +5,8 @@
 
 use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
+use crate::foreign;
 use crate::sync::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
@@ -69,7 +69,7 @@ impl Seat {
         let waker = waker.take();
         *state = State::Answered(answer());
         drop(state);
-        wake(waker);
+        foreign::wake(waker);
         true
     }
 
@@ -82,7 +82,7 @@ impl Seat {
             }
             State::Answered(_) | State::Left => None,
         };
-        wake(waker);
+        foreign::wake(waker);
     }
 
     /// What there is, or the waker to be woken when there is something.
@@ -128,14 +128,5 @@ impl Seat {
             // The waker is dropped here.
             State::Waits { .. } | State::Left => None,
         }
-    }
-}
-
-/// A waker that panics must not keep the others from being woken.
-fn wake(waker: Option<Waker>) {
-    let Some(waker) = waker else { return };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // Dropping the payload may panic as well; that one is leaked.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
     }
 }

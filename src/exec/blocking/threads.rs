@@ -8,7 +8,7 @@ use super::Refusal;
 use super::meter::Meter;
 use super::pool::{Next, Pool, Work};
 use crate::exec::account::Account;
-use crate::exec::task::contain;
+use crate::foreign::{self, contain};
 use crate::mem;
 use crate::sched::pool::Turn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -143,7 +143,7 @@ impl Pool {
         }
         contain(|| drop(job));
         // Last of all: on the way to sleep the thread is only in the way of whom it wakes.
-        wake(waker);
+        foreign::wake(waker);
         self.published();
         self.tell_if_last(&next);
         next
@@ -162,22 +162,22 @@ impl Pool {
             Next::Run(turn) => {
                 // This thread's next closure has left the line already; another thread sees to the destructor.
                 self.hand_over(job);
-                wake(waker);
+                foreign::wake(waker);
                 Next::Run(turn)
             }
             Next::Drop(mut doomed) => {
-                wake(waker);
+                foreign::wake(waker);
                 doomed.push(job);
                 Next::Drop(doomed)
             }
             Next::Wait => {
                 self.step_back(bell);
-                wake(waker);
+                foreign::wake(waker);
                 self.drop_one(job);
                 self.next(None, false, bell)
             }
             Next::End => {
-                wake(waker);
+                foreign::wake(waker);
                 self.drop_one(job);
                 self.tell_if_last(&next);
                 next
@@ -200,12 +200,6 @@ impl Pool {
             drop(self.lock());
             self.quiet.notify_all();
         }
-    }
-}
-
-fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker {
-        contain(|| waker.wake());
     }
 }
 

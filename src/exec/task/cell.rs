@@ -17,7 +17,7 @@ use crate::mem;
 use crate::sched::feedback::{Place, Stream};
 use crate::unit::Nanos;
 use parking_lot::Mutex;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -283,13 +283,5 @@ impl Kind {
             Kind::Task => "task",
             Kind::Closure => "blocking",
         }
-    }
-}
-
-/// Runs foreign code whose panic nobody can be told of.
-pub(crate) fn contain(f: impl FnOnce()) {
-    // Dropping the payload of the panic may panic as well; that one is leaked.
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
     }
 }

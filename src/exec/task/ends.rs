@@ -3,8 +3,9 @@
 //! Mechanism; any thread. The output itself has a place of its own, which is filled before the task is *published*.
 //! Foreign wakers and errors are cloned, woken and dropped outside of the lock; see `flags` for who sees what.
 
-use super::cell::{Task, contain};
+use super::cell::Task;
 use crate::exec::join::{Cause, JoinError};
+use crate::foreign::contain;
 use crate::mem;
 use std::mem::replace;
 use std::task::Waker;

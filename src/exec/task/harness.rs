@@ -2,12 +2,13 @@
 //!
 //! Mechanism; polls and drops happen on workers only.
 
-use super::cell::{Task, contain};
+use super::cell::Task;
 use crate::event::span::Span;
 use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
 use crate::exec::join::{JoinError, Output};
 use crate::exec::worker::Worker;
+use crate::foreign::contain;
 use crate::mem;
 use crate::unit::Nanos;
 use pin_project::{pin_project, pinned_drop};

@@ -29,7 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 
-pub(crate) use cell::contain;
 pub(super) use cell::{Kind, Meta, Task};
 pub(super) use harness::conclude;
 pub use spawn::{spawn, spawn_as, spawn_beside};

@@ -2,13 +2,14 @@
 //!
 //! Mechanism; any thread. Nothing here polls or drops a future, but for a spawn that is refused.
 
-use super::cell::{Kind, Meta, Task, contain};
+use super::cell::{Kind, Meta, Task};
 use super::harness::Harness;
 use super::{Lease, Origin, Runnable};
 use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
 use crate::exec::join::JoinHandle;
+use crate::foreign::contain;
 use crate::mem;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use std::future::Future;

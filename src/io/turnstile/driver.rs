@@ -6,11 +6,12 @@
 //! are woken, and start another if the runtime lives after all. Whose runtime is over is bound by no limit any more.
 
 use super::{Seat, State, Turnstile, Unserved};
-use crate::exec::task::contain;
+use crate::foreign;
 use crate::mem;
 use crate::unit::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::Waker;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -139,15 +140,16 @@ impl Turnstile {
         let wakers: Vec<_> = {
             let mut state = self.state.lock();
             state.stopped(beat);
-            let waker = |seat: &Seat| match seat {
-                Seat::Waits(waker, by) if Arc::ptr_eq(by, beat) => Some(waker.clone()),
+            let waker = |seat: &mut Seat| match seat {
+                // Whoever is woken leaves another one.
+                Seat::Waits(waker, by) if Arc::ptr_eq(by, beat) => {
+                    Some(std::mem::replace(waker, Waker::noop().clone()))
+                }
                 Seat::Waits(..) | Seat::Granted(_) => None,
             };
-            state.seats.values().filter_map(waker).collect()
+            state.seats.values_mut().filter_map(waker).collect()
         };
-        wakers
-            .into_iter()
-            .for_each(|waker| contain(|| waker.wake()));
+        foreign::wake(wakers);
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) use driver::Beat;
 pub(super) use place::{Grant, Lane, Place};
 
 use super::share::{Shares, Ticket};
-use crate::exec::task::contain;
+use crate::foreign;
 use crate::mem;
 use crate::sched::fair::Slot;
 use crate::sync::Mutex;
@@ -158,6 +158,10 @@ impl Turnstile {
         cx: &mut Context<'_>,
     ) -> Result<Arrival, Unserved> {
         let now = self.now();
+        let waker = {
+            let _ours = mem::enter_process();
+            cx.waker().clone()
+        };
         let mut state = self.state.lock();
         // The way of almost all requests that come here: no allocation, nobody to wake.
         state.collect(|open| open == lane, now);
@@ -174,7 +178,7 @@ impl Turnstile {
         }
         let _ours = mem::enter_process();
         let ticket = state.shares.queue(lane, want, now);
-        state.seat(ticket, cx.waker().clone(), beat);
+        state.seat(ticket, waker, beat);
         let mut after = self.settle(&mut state, now);
         // It may have been the next one at once.
         let granted = state.take_grant(ticket);
@@ -194,6 +198,8 @@ impl Turnstile {
         cx: &mut Context<'_>,
     ) -> Poll<Result<u64, Unserved>> {
         let _ours = mem::enter_process();
+        // Foreign: neither cloned nor dropped under the lock.
+        let mut other = cx.waker().clone();
         let mut state = self.state.lock();
         if let Some(bytes) = state.take_grant(ticket) {
             return Poll::Ready(Ok(bytes));
@@ -201,16 +207,13 @@ impl Turnstile {
         if let Some(why) = beat.refusal() {
             return Poll::Ready(Err(why));
         }
-        let mut before = None;
-        if let Some(Seat::Waits(waker, _)) = state.seats.get_mut(&ticket)
-            && !waker.will_wake(cx.waker())
-        {
-            before = Some(std::mem::replace(waker, cx.waker().clone()));
+        if let Some(Seat::Waits(waker, _)) = state.seats.get_mut(&ticket) {
+            std::mem::swap(waker, &mut other);
         }
         // The driver may have gone with its runtime.
         let drive = state.needs_driver(beat, self.now());
         drop(state);
-        drop(before);
+        drop(other);
         if let Some(sooner) = drive {
             self.start(beat, sooner);
         }
@@ -292,9 +295,7 @@ impl Turnstile {
 impl After {
     fn tell(self) {
         // One that panics must neither keep the others asleep nor end the driver.
-        for waker in self.wake {
-            contain(|| waker.wake());
-        }
+        foreign::wake(self.wake);
         self.sooner.iter().for_each(|driver| driver.notify_one());
     }
 }

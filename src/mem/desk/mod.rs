@@ -9,6 +9,7 @@ mod spilling;
 
 pub use spilling::{Ask, Registration};
 
+use crate::foreign;
 use crate::mem::error::MemoryError;
 use crate::mem::promise;
 use crate::mem::waiting::{Account, Arrival, End, Ticket, Waiting};
@@ -159,24 +160,22 @@ impl Desk {
     /// Brings the queue up to date, and says what that means for one request.
     pub(super) fn look(&self, ticket: Ticket, waker: &Waker) -> Found {
         let _ours = enter_process();
+        // Foreign: neither cloned nor dropped under the lock, and the one before is not woken. It may be the same
+        // task's though `will_wake` denies it, which would then be polled for ever.
+        let mut waker = Some(waker.clone());
         let mut queue = self.queue.lock();
-        let mut woken = queue.settle(&mut self.books(), self.now());
+        let woken = queue.settle(&mut self.books(), self.now());
         let is_first = queue.waiting.first().is_some_and(|first| first.0 == ticket);
         let ended = queue.seats.get_mut(&ticket).and_then(|seat| {
             if seat.end.is_none() {
-                woken.extend(
-                    seat.waker
-                        .replace(waker.clone())
-                        .filter(|last| !last.will_wake(waker)),
-                );
+                std::mem::swap(&mut seat.waker, &mut waker);
             }
             seat.end
         });
-        if ended.is_some() {
-            queue.seats.remove(&ticket);
-        }
+        let seat = ended.and_then(|_| queue.seats.remove(&ticket));
         drop(queue);
-        woken.into_iter().for_each(Waker::wake);
+        drop((seat, waker));
+        foreign::wake(woken);
         match ended {
             Some(end) => Found::Ended(end),
             None => Found::Waits { is_first },
@@ -197,7 +196,7 @@ impl Desk {
         }
         let woken = queue.settle(&mut self.books(), self.now());
         drop(queue);
-        woken.into_iter().for_each(Waker::wake);
+        foreign::wake(woken);
     }
 
     /// Gives bytes back that were reserved, to whoever waits first.
@@ -217,7 +216,7 @@ impl Desk {
         }
         let woken = queue.settle(&mut self.books(), self.now());
         drop(queue);
-        woken.into_iter().for_each(Waker::wake);
+        foreign::wake(woken);
     }
 
     /// The refusal of a request whose wait has ended so.

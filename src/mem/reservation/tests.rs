@@ -6,6 +6,8 @@ use crate::mem::promise;
 use crate::mem::shortfall::MemoryScope;
 use crate::unit::Nanos;
 use futures::FutureExt;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::task::{Wake, Waker};
 use tokio::time::sleep;
 
 const MS: u64 = 1_000_000;
@@ -216,6 +218,91 @@ async fn memory_that_is_freed_without_a_word_is_noticed_by_the_first_who_waits()
         (held.unwrap().size(), start.elapsed()),
         (60, Duration::from_millis(10))
     );
+}
+
+/// A foreign waker that uses the desk from inside, which hangs under the desk's lock.
+struct Nosy {
+    desk: Arc<Desk>,
+    woken: AtomicU64,
+    panics: bool,
+}
+
+impl Nosy {
+    fn woken(&self) -> u64 {
+        self.woken.load(SeqCst)
+    }
+}
+
+impl Wake for Nosy {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, SeqCst);
+        let _ = self.desk.waiting();
+        if self.panics {
+            std::panic::resume_unwind(Box::new("a waker that panics"));
+        }
+    }
+}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        let _ = self.desk.waiting();
+    }
+}
+
+impl Room {
+    /// Polls `reserving` with a waker of its own, in vain.
+    fn poll_once(&self, reserving: &mut Reserving, panics: bool) -> Arc<Nosy> {
+        let nosy = Arc::new(Nosy {
+            desk: self.desk.clone(),
+            woken: AtomicU64::new(0),
+            panics,
+        });
+        let waker = Waker::from(nosy.clone());
+        let polled = Pin::new(reserving).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        nosy
+    }
+}
+
+/// Wakers may differ by `will_wake` and be of one task: waking the one before would poll for ever.
+#[tokio::test(start_paused = true)]
+async fn only_the_waker_of_the_last_poll_is_woken() {
+    let house = house();
+    let room = house.group(100);
+    let held = room.try_reserve(60).unwrap();
+    let (mut first, mut second) = (room.reserve(50), room.reserve(50));
+    let before: Vec<_> = (0..3).map(|_| room.poll_once(&mut first, false)).collect();
+    let behind: Vec<_> = (0..3).map(|_| room.poll_once(&mut second, false)).collect();
+    let (last, last_behind) = (
+        room.poll_once(&mut first, false),
+        room.poll_once(&mut second, false),
+    );
+    assert!(before.iter().chain(&behind).all(|nosy| nosy.woken() == 0));
+    drop(held);
+    assert_eq!((last.woken(), last_behind.woken()), (1, 1));
+    assert!(before.iter().chain(&behind).all(|nosy| nosy.woken() == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_keeps_nobody_asleep() {
+    let house = house();
+    let room = house.group(100);
+    let held = room.try_reserve(60).unwrap();
+    let (mut first, mut second, mut third) = (room.reserve(50), room.reserve(50), room.reserve(90));
+    let panics = room.poll_once(&mut first, true);
+    let other = room.poll_once(&mut second, false);
+    let third_panics = room.poll_once(&mut third, true);
+    drop(held);
+    assert_eq!((panics.woken(), other.woken()), (1, 1));
+    assert_eq!(
+        third_panics.woken(),
+        1,
+        "it is the first now, and looks by itself"
+    );
+    drop((first, second));
+    assert_eq!(room.used(), 90);
+    drop(third);
+    assert_eq!((room.used(), room.desk.waiting()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
