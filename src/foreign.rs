@@ -1,6 +1,6 @@
 //! Other people's code, run where a panic of it can be told to nobody: destructors, hooks, wakers.
 //!
-//! Pure control flow; any thread, under no lock of ours.
+//! Mechanism; any thread, under no lock of ours.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;

@@ -91,7 +91,7 @@ const EFFECTS: &[Effect] = &[
     Effect { name: "imports locks and atomics", paths: &["crate::sync"], keywords: &[],
         may: &["catalog/mod.rs", "admission/gate/", "admission/permit.rs", "mem/", "exec/", "query.rs", "query/", "io/", "governor/"] },
     Effect { name: "waits", paths: &["tokio", "futures", "async_task", "std::task", "std::future"], keywords: &["async", "await"],
-        may: &["admission/gate/", "admission/permit.rs", "mem/", "exec/", "query.rs", "query/", "io/", "governor/",
+        may: &["foreign.rs", "admission/gate/", "admission/permit.rs", "mem/", "exec/", "query.rs", "query/", "io/", "governor/",
             "postgres/", "tower/", "hyper/", "server/", "publish/", "dashboard/"] },
     Effect { name: "does I/O", paths: &["std::fs", "std::io", "std::env", "std::process", "std::net::TcpStream", "std::net::TcpListener",
         "std::net::UdpSocket", "rustix", "nix"], keywords: &[], may: &["clock.rs", "catalog/store/", "mem/", "exec/", "io/", "governor/", "postgres/", "hyper/", "server/", "cli/"] },
