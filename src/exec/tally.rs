@@ -16,7 +16,7 @@ pub(super) struct Tally {
     pub(super) polls: Cell<u64>,
     pub(super) dropped: Cell<u64>,
     pub(super) finished: Cell<u64>,
-    pub(super) long_polls: Cell<u64>,
+    long_polls: Cell<u64>,
     delay: Times,
     duration: Times,
 }
@@ -32,7 +32,8 @@ struct Times {
 impl Times {
     #[inline]
     fn record(&self, time: u64) {
-        self.sum.set(self.sum.get().saturating_add(time));
+        // 584 years.
+        self.sum.set(self.sum.get().wrapping_add(time));
         if time > TIME_BOUNDS[0].0 {
             self.record_slow(time);
         }
@@ -68,13 +69,15 @@ impl Times {
 impl Tally {
     /// One poll: how long its task had waited for it, and how long it took.
     #[inline]
-    pub(super) fn poll(&self, delay: Nanos, took: Nanos, long: Nanos) {
+    pub(super) fn poll(&self, delay: Nanos, took: Nanos) {
         self.polls.set(self.polls.get() + 1);
         self.delay.record(delay.0);
         self.duration.record(took.0);
-        if took > long {
-            self.long_polls.set(self.long_polls.get() + 1);
-        }
+    }
+
+    /// That poll was longer than polls should be.
+    pub(super) fn long_poll(&self) {
+        self.long_polls.set(self.long_polls.get() + 1);
     }
 
     /// Empties itself into the group's counters. `given`: the worker time of the slice.
@@ -209,12 +212,9 @@ mod tests {
     #[test]
     fn a_poured_tally_is_empty_and_the_group_has_it_all() {
         let (tally, counters) = (Tally::default(), Counters::default());
-        tally.poll(Nanos(5), Nanos::from_micros(20), Nanos::from_millis(5));
-        tally.poll(
-            Nanos::from_secs(1),
-            Nanos::from_millis(6),
-            Nanos::from_millis(5),
-        );
+        tally.poll(Nanos(5), Nanos::from_micros(20));
+        tally.poll(Nanos::from_secs(1), Nanos::from_millis(6));
+        tally.long_poll();
         for _ in 0..2 {
             tally.pour(Nanos::from_millis(7), &counters);
         }

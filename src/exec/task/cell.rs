@@ -252,7 +252,7 @@ impl Task {
             return self.account.charge(took, held, self.spawned_at);
         }
         // Only the worker that polls the task writes this.
-        let cpu = self.cpu.load(Relaxed).saturating_add(took.0);
+        let cpu = self.cpu.load(Relaxed).wrapping_add(took.0);
         self.cpu.store(cpu, Relaxed);
         Nanos(cpu)
     }

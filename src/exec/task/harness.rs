@@ -26,11 +26,11 @@ use tokio::task::coop;
 #[pin_project(PinnedDrop)]
 #[repr(C)]
 pub(super) struct Harness<F: Future> {
-    #[pin]
-    future: Option<F>,
-    span: Span,
     /// Until the end; then the worker has it.
     scope: Option<Scope>,
+    span: Span,
+    #[pin]
+    future: Option<F>,
 }
 
 impl<F: Future> Harness<F> {
@@ -129,9 +129,7 @@ impl<F: Future> Body<'_, F> {
         }
         let mut took = self.charge(worker, started, delay);
         if matches!(step, Step::Wait) && self.task().is_killed() {
-            // During that poll, or by what it cost: here is the next poll boundary.
-            step = Step::End(Err(self.cancel()));
-            took = self.charge(worker, worker.now(), Nanos::ZERO);
+            (step, took) = self.end_killed(worker);
         }
         match step {
             Step::Wait => {
@@ -153,21 +151,28 @@ impl<F: Future> Body<'_, F> {
         }
     }
 
-    /// The poll that began at `started` is over: it is charged, and its length returned.
-    #[inline]
+    /// The poll that began at `started` is over: it is charged, and its length returned. Called in two places, of which one
+    /// is the end of every poll.
+    #[inline(always)]
     fn charge(&self, worker: &Worker, started: Nanos, delay: Nanos) -> Nanos {
         let (took, held) = worker.polled(started, delay);
         let task = self.task();
         let cpu = task.charge(took, held);
-        task.group().desk().look_at_pressure(worker.now());
         worker.aged(cpu);
         took
+    }
+
+    /// It was killed during that poll, or by what it cost: here is the next poll boundary. How long dropping it took.
+    #[cold]
+    fn end_killed(&mut self, worker: &Worker) -> (Step<F::Output>, Nanos) {
+        let step = Step::End(Err(self.cancel()));
+        (step, self.charge(worker, worker.now(), Nanos::ZERO))
     }
 
     #[inline]
     fn poll_future(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
         let (mut future, span) = (self.future.as_mut(), &*self.span);
-        let (polled, dropped) = context::in_task(self.scope, || {
+        let ended = context::in_task(self.scope, || {
             let polled = catch_unwind(AssertUnwindSafe(|| match future.as_mut().as_pin_mut() {
                 Some(future) => span.within(|| future.poll(cx)),
                 None => Poll::Pending,
@@ -180,14 +185,18 @@ impl<F: Future> Body<'_, F> {
                 }
                 worker.spent();
             }
-            match polled {
-                Ok(Poll::Pending) => (polled, None),
-                _ => (polled, discard(future, span)),
-            }
+            let output = match polled {
+                Ok(Poll::Pending) => return None,
+                Ok(Poll::Ready(output)) => Ok(output),
+                Err(payload) => Err(payload),
+            };
+            Some((output, discard(future, span)))
         });
-        match polled {
-            Ok(Poll::Pending) => self.wait(worker, cx),
-            Ok(Poll::Ready(output)) => {
+        let Some((output, dropped)) = ended else {
+            return self.wait(worker, cx);
+        };
+        match output {
+            Ok(output) => {
                 // As tokio: a destructor that panics costs the task its output.
                 Step::End(match dropped {
                     None => Ok(output),

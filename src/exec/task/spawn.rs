@@ -9,6 +9,7 @@ use crate::exec::account::Account;
 use crate::exec::context::{self, Scope};
 use crate::exec::hooks;
 use crate::exec::join::JoinHandle;
+use crate::exec::worker::Worker;
 use crate::foreign::contain;
 use crate::mem;
 use async_task::{Builder, ScheduleInfo, WithInfo};
@@ -115,18 +116,28 @@ where
 
 /// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
 fn schedule(runnable: Runnable, info: ScheduleInfo) {
+    context::worker(|worker| match worker {
+        // Between two polls, as its own is over: what is allocated is the process's already.
+        Some(worker) if info.woken_while_running && worker.serves(runnable.metadata().stream()) => {
+            runnable.metadata().task.woken();
+            worker.push_yielded(runnable);
+        }
+        _ => schedule_elsewhere(runnable, info, worker),
+    })
+}
+
+/// As [`schedule`], for what was woken in a poll of another task, or outside of all.
+#[inline(never)]
+fn schedule_elsewhere(runnable: Runnable, info: ScheduleInfo, worker: Option<&Worker>) {
     let _ours = mem::enter_process();
     runnable.metadata().task.woken();
-    context::worker(|worker| {
-        let meta = runnable.metadata();
-        match worker {
-            Some(worker) if worker.serves(meta.stream()) => {
-                worker.push(runnable, info.woken_while_running);
-            }
-            Some(_) => push_to_group(runnable),
-            None => deliver(runnable),
+    match worker {
+        Some(worker) if worker.serves(runnable.metadata().stream()) => {
+            worker.push(runnable, info.woken_while_running);
         }
-    })
+        Some(_) => push_to_group(runnable),
+        None => deliver(runnable),
+    }
 }
 
 fn push_to_group(runnable: Runnable) {

@@ -117,6 +117,8 @@ pub struct Worker {
     now: Cell<Nanos>,
     quantum: Quantum,
     slice_began: Cell<Nanos>,
+    /// From here on a poll of the slice is long, or the system may have taken time from it.
+    suspect: Cell<Nanos>,
     stolen: Stolen,
     /// What was stolen of the running slice.
     lost: Cell<Nanos>,
@@ -178,6 +180,7 @@ impl Worker {
             ended: Cell::new(None),
             now: Cell::new(Nanos::ZERO),
             slice_began: Cell::new(Nanos::ZERO),
+            suspect: Cell::new(Nanos::ZERO),
             lost: Cell::new(Nanos::ZERO),
             polls: Cell::new(0),
             tally: Tally::default(),

@@ -3,6 +3,7 @@
 //!
 //! Mechanism; the worker's own thread, under the scheduler's lock where a function takes `sched`.
 
+use super::stolen::SUSPECT;
 use super::{Next, Worker};
 use crate::exec::core::{Core, Sched};
 use crate::exec::group::Group;
@@ -95,6 +96,7 @@ impl Worker {
         let seat = &**self.seat;
         let busy = seat.busy.load(Relaxed).saturating_add(given.0);
         seat.busy.store(busy, Relaxed);
+        group.desk().look_at_pressure(now);
         if !self.keep(group, now) {
             self.left.set(self.give_back(group, now));
         }
@@ -361,6 +363,7 @@ impl Worker {
         self.serving.set(true);
         self.solo.set(slice.solo);
         self.slice_began.set(now);
+        self.suspect.set(SUSPECT.min(self.core.long_poll()));
         if self.turn.get().is_none() && !self.open_mail() {
             self.fetch();
         }

@@ -40,25 +40,28 @@ impl Worker {
     }
 
     /// A poll that began at `started` is over: reads the clock. What it costs, and how long it kept the worker.
-    #[inline]
+    #[inline(always)]
     pub(in crate::exec) fn polled(&self, started: Nanos, delay: Nanos) -> (Nanos, Nanos) {
         let now = self.core.clock().now();
         self.now.set(now);
         let took = now.since(started);
         let (mut cost, mut held) = (took, took);
-        if took >= SUSPECT || self.away.get() != Away::default() {
+        if took >= self.suspect.get() || self.away.get() != Away::default() {
             (cost, held) = self.long_poll(took, now);
         }
-        self.tally.poll(delay, held, self.core.long_poll());
+        self.tally.poll(delay, held);
         (cost, held)
     }
 
     #[cold]
     fn long_poll(&self, took: Nanos, now: Nanos) -> (Nanos, Nanos) {
         let away = self.away.take();
-        let held = took.since(away.wall);
-        let held = held.since(self.robbed(held, now));
+        let mut held = took.since(away.wall);
+        if took >= SUSPECT || away != Away::default() {
+            held = held.since(self.robbed(held, now));
+        }
         if held > self.core.long_poll() {
+            self.tally.long_poll();
             // More may come: from now on the watchdog looks more often.
             self.core.watchdog().alarm();
             if let Some(blame) = self.seat.blame.lock().take() {
@@ -136,13 +139,26 @@ impl Worker {
     /// otherwise it is probably warm with what the running task just did, so it goes first.
     #[inline]
     pub(in crate::exec) fn push(&self, task: Runnable, yielded: bool) {
-        let seat = &**self.seat;
-        task.metadata().task.queued(self.now.get());
         if yielded {
-            self.ring.push(task);
-        } else if let Some(older) = seat.swap_lifo(task) {
+            return self.push_yielded(task);
+        }
+        task.metadata().task.queued(self.now.get());
+        if let Some(older) = self.seat.swap_lifo(task) {
             self.ring.push(older);
         }
+        self.pushed();
+    }
+
+    /// A task of the served stream woke itself while it ran.
+    #[inline]
+    pub(in crate::exec) fn push_yielded(&self, task: Runnable) {
+        task.metadata().task.queued(self.now.get());
+        self.ring.push(task);
+        self.pushed();
+    }
+
+    #[inline]
+    fn pushed(&self) {
         if self.lone.get() && !self.ring.is_empty() {
             self.show();
         }

@@ -23,7 +23,7 @@ pub type Ask = Arc<dyn Fn(u64) + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Spilling {
     registered: Mutex<Registered>,
-    /// Read at the end of every poll.
+    /// Read at the end of every slice.
     any: AtomicBool,
     /// Somebody was asked, and the group has not been seen below its threshold since.
     asking: AtomicBool,
@@ -109,7 +109,7 @@ impl Desk {
         self.spilling.any.load(Relaxed)
     }
 
-    /// The end of a poll at `now`: asks spillers if the group is above its threshold. One load where nobody has
+    /// The end of a slice at `now`: asks spillers if the group is above its threshold. One load where nobody has
     /// registered.
     #[inline]
     pub fn look_at_pressure(&self, now: Nanos) {
