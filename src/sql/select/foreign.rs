@@ -6,6 +6,7 @@ use super::ast::*;
 use super::before;
 use super::cast::{cast, is_cast};
 use super::error::SelectError;
+use super::operator;
 use super::places::{Places, begin, begin_of_name, begin_of_query, begin_of_table};
 use super::predicate;
 use crate::sql::error::SqlError;
@@ -27,10 +28,11 @@ pub(super) type Read<T> = Result<T, SqlError>;
 
 pub(super) fn select(places: &Places<'_>) -> Read<Select> {
     let dialect = PostgreSqlDialect {};
-    let tokens = Tokenizer::new(&dialect, places.text())
+    let tokens = Tokenizer::new(&operator::Lexis, places.text())
         .tokenize_with_location()
         .map_err(|error| places.unreadable(&error.into()))?;
     before::check(places, &tokens)?;
+    operator::check(places, &tokens)?;
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(DEPTH)
         .with_tokens_with_locations(tokens);
