@@ -857,6 +857,7 @@ fn name() -> impl Strategy<Value = Spanned<String>> {
 fn scalar() -> impl Strategy<Value = Scalar> {
     let literal = prop_oneof![
         Just(Literal::Null),
+        prop::sample::select(vec![Type::Int, Type::Float, Type::Bool]).prop_map(Literal::NullOf),
         any::<bool>().prop_map(Literal::Bool),
         any::<i32>().prop_map(|n| Literal::Number(n.to_string())),
         Just(Literal::Number("1.5e3".to_owned())),
@@ -953,7 +954,9 @@ fn term() -> impl Strategy<Value = Term> {
 /// No cast may stand there.
 fn key_term() -> impl Strategy<Value = Term> {
     term().prop_map(|term| match term {
-        Term::Scalar(Scalar::Literal(literal)) if matches!(literal.value, Literal::Float(_)) => {
+        Term::Scalar(Scalar::Literal(literal))
+            if matches!(literal.value, Literal::Float(_) | Literal::NullOf(_)) =>
+        {
             Term::Scalar(Scalar::Literal(Literal::Null.into()))
         }
         other => other,

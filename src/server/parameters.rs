@@ -2,6 +2,7 @@
 //!
 //! Pure. The views' SELECT has no parameters of its own; a literal that is quoted here cannot become anything else.
 
+mod cast;
 mod literal;
 mod types;
 
@@ -83,7 +84,8 @@ impl Parameters {
             }
             types.resize(types.len().max(usize::from(number)), 0);
         }
-        if types.contains(&0) {
+        let is_parameter = |token: &Token<'_>| matches!(token.kind, Kind::Parameter(_));
+        if tokens.iter().any(is_parameter) {
             // NULL may stand wherever a parameter may.
             let filled = Parameters::default().fill(text, &[], |_| false)?;
             types::find(&mut types, tokens, &filled, columns)?;
@@ -92,7 +94,7 @@ impl Parameters {
         types
             .iter_mut()
             .filter(|kind| **kind == 0)
-            .for_each(|kind| *kind = types::TEXT);
+            .for_each(|kind| *kind = cast::TEXT);
         Ok(Parameters { types })
     }
 
@@ -231,8 +233,10 @@ mod tests {
             ("SELECT * FROM groups ORDER BY id, ($1)", "0A000", 35),
             ("SELECT $1, count(*) FROM groups GROUP BY $1", "0A000", 41),
         ] {
-            let fault = Parameters::of(text, &tokens(text), &[], &columns()).unwrap_err();
-            assert_eq!((fault.code, fault.at), (code, Some(at)), "{text}");
+            for declared in [&[][..], &[23]] {
+                let fault = Parameters::of(text, &tokens(text), declared, &columns()).unwrap_err();
+                assert_eq!((fault.code, fault.at), (code, Some(at)), "{text}");
+            }
         }
     }
 

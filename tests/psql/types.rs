@@ -298,6 +298,40 @@ async fn values_of_cast_parameters_arrive() {
     }
 }
 
+/// Also where it stands in the list of what is asked for, and is NULL when that is described.
+#[tokio::test]
+async fn a_column_of_a_cast_parameter_has_its_type() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    let text =
+        "SELECT $1::int8, CAST($2 AS float8), $3::bool, $4::text, $5, NULL::int8 FROM groups";
+    let statement = client.prepare(text).await.unwrap();
+    let columns = statement.columns().iter();
+    let columns: Vec<Type> = columns.map(|column| column.type_().clone()).collect();
+    let [number, double, truth, words] = [Type::INT8, Type::FLOAT8, Type::BOOL, Type::TEXT];
+    assert_eq!(
+        columns,
+        [&number, &double, &truth, &words, &words, &number].map(Clone::clone)
+    );
+    let row = client
+        .query_one(&statement, &[&-5_i64, &-0.5, &true, &"a", &"b"])
+        .await
+        .unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, f64>(1)), (-5, -0.5));
+    assert!(row.get::<_, bool>(2) && row.get::<_, Option<i64>>(5).is_none());
+    assert_eq!((row.get::<_, &str>(3), row.get::<_, &str>(4)), ("a", "b"));
+    for wrong in [
+        "name = $1::int8",
+        "$1::float8",
+        "name LIKE CAST($1 AS int4)",
+    ] {
+        let text = format!("SELECT name FROM groups WHERE {wrong}");
+        let error = client.prepare(&text).await.unwrap_err();
+        let code = error.code().unwrap().code();
+        assert!(["42883", "42804"].contains(&code), "{wrong}: {code}");
+    }
+}
+
 /// Without FROM, too, a literal has the type of its cast.
 #[tokio::test]
 async fn a_value_without_a_view_has_the_type_of_its_cast() {

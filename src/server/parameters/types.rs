@@ -5,20 +5,15 @@
 //! number with a fraction is a double here, where PostgreSQL says numeric: it is read as one, too.
 
 use super::Filled;
+use super::cast::{BOOL, FLOAT8, INT2, INT4, INT8, TEXT, VARCHAR, cast, of_type};
 use crate::server::answer::Kind as Column;
 use crate::server::fault::Fault;
 use crate::server::lex::{Kind, Token};
 use crate::sql::select::{Item, Literal, Predicate, Scalar, Select, Term};
 use crate::sql::{Caps, Span, Statement, Type, parse_each};
 
-const BOOL: u32 = 16;
-const INT8: u32 = 20;
-const INT4: u32 = 23;
-pub(super) const TEXT: u32 = 25;
-const FLOAT8: u32 = 701;
-const VARCHAR: u32 = 1043;
 /// Of numbers, each can become one that stands further behind: smallint, integer, oid, bigint, numeric, real, double.
-const NUMBERS: [u32; 7] = [21, INT4, 26, INT8, 1700, 700, FLOAT8];
+const NUMBERS: [u32; 7] = [INT2, INT4, 26, INT8, 1700, 700, FLOAT8];
 /// Of texts, the first that is seen stays.
 const TEXTS: [u32; 5] = [TEXT, VARCHAR, 1042, 19, 18];
 
@@ -35,7 +30,7 @@ pub(super) fn find(
         filled,
         columns,
     };
-    let mut statements = parse_each(&filled.text, Caps::CLIENT).into_iter();
+    let mut statements = parse_each(&filled.text, Caps::CLIENT);
     if let (Some((_, _, Ok(Statement::Select(select)))), None) =
         (statements.next(), statements.next())
     {
@@ -43,40 +38,6 @@ pub(super) fn find(
     }
     finder.what_is_left();
     Ok(())
-}
-
-/// The first word of the type that the value there is cast to, by `::` or CAST, in parentheses or not.
-pub(super) fn cast<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a Token<'a>> {
-    let (mut before, mut behind) = (tokens.get(..at)?, tokens.get(at + 1..)?);
-    loop {
-        match (before, behind) {
-            (_, [a, b, name, ..]) if a.sign(':') && b.sign(':') => return Some(name),
-            ([.., word, open], [by, name, ..])
-                if word.is("cast") && open.sign('(') && by.is("as") =>
-            {
-                return Some(name);
-            }
-            ([rest @ .., open], [close, more @ ..]) if open.sign('(') && close.sign(')') => {
-                (before, behind) = (rest, more);
-            }
-            ([rest @ .., sign], _) if sign.sign('-') || sign.sign('+') => before = rest,
-            _ => return None,
-        }
-    }
-}
-
-/// The number in `pg_type` of a type that a SELECT may cast to.
-pub(super) fn of_type(name: &str) -> Option<u32> {
-    Some(match name {
-        "bool" | "boolean" => BOOL,
-        "int8" | "bigint" => INT8,
-        "int2" | "smallint" => 21,
-        "int" | "int4" | "integer" => INT4,
-        "text" => TEXT,
-        "float8" | "double" => FLOAT8,
-        "varchar" | "character" => VARCHAR,
-        _ => return None,
-    })
 }
 
 /// What a value is known to be before it is compared.
@@ -222,6 +183,7 @@ impl Finder<'_> {
         }
         let own = match &literal.value {
             Literal::Null | Literal::Text(_) => None,
+            Literal::NullOf(kind) => Some(oid(*kind)),
             Literal::Bool(_) => Some(BOOL),
             Literal::Float(_) => Some(FLOAT8),
             Literal::Number(digits) => Some(of_number(digits)),
@@ -316,29 +278,6 @@ fn common(kinds: impl Iterator<Item = u32>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::lex::tokens;
-
-    #[test]
-    fn a_cast_is_found_however_it_is_written() {
-        for (text, at, kind) in [
-            ("$1::int8", 0, Some("int8")),
-            ("$1 :: /* x */ \"int8\"", 0, Some("int8")),
-            ("CAST($1 AS Int8)", 2, Some("int8")),
-            ("CAST(-5 AS int8)", 3, Some("int8")),
-            ("((-5))::int8", 3, Some("int8")),
-            ("(($1)::int8)", 2, Some("int8")),
-            ("cast(($1)as int8)", 3, Some("int8")),
-            ("($1) AS int8", 1, None),
-            ("($1, $2)::int8", 1, None),
-            ("f($1) AS int8", 2, None),
-            ("$1 = 5::int8", 0, None),
-            ("-$1", 1, None),
-        ] {
-            let tokens = tokens(text);
-            let found = cast(&tokens, at).map(Token::value);
-            assert_eq!(found.as_deref(), kind, "{text}");
-        }
-    }
 
     #[test]
     fn types_together_are_the_widest_and_the_first_of_texts() {

@@ -328,7 +328,7 @@ fn count(places: &Places<'_>, expr: Expr, clause: &'static str) -> Read<Option<u
         return Err(places.refuse("a LIMIT or OFFSET that is not a number", at));
     };
     match literal.value {
-        Literal::Null => Ok(None),
+        Literal::Null | Literal::NullOf(_) => Ok(None),
         Literal::Number(digits) if digits.starts_with('-') => Err(SqlError::new(
             SelectError::Negative { clause }.into(),
             literal.span,

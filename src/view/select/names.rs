@@ -78,6 +78,7 @@ impl Names<'_> {
             }
             Scalar::Literal(literal) => match &literal.value {
                 Literal::Null => Typed::Null,
+                Literal::NullOf(kind) => Typed::Known(Operand::Constant(Value::Null), *kind),
                 Literal::Bool(truth) => {
                     Typed::Known(Operand::Constant(Value::Bool(*truth)), Type::Bool)
                 }
