@@ -356,6 +356,9 @@ fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
         displace: true,
         watchdog: true,
         hands_over: true,
+        // Only where threads may be parked for good is a worker replaced, and a single one watched: whoever stands in
+        // may look for what it left behind before that counts as stuck.
+        park: Some(host::park_attached),
         ..bare(1, Clock::tsc())
     });
     core.stand_in_on(runtime.handle());
