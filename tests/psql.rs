@@ -13,12 +13,16 @@ mod guesses;
 mod hostile;
 #[path = "psql/leaving.rs"]
 mod leaving;
+#[path = "support/postgres.rs"]
+mod postgres;
 #[path = "psql/real.rs"]
 mod real;
 #[path = "psql/roles.rs"]
 mod roles;
 #[path = "support/mod.rs"]
 mod support;
+#[path = "psql/types.rs"]
+mod types;
 
 use quotient::server::{Config, ServerHandle, serve};
 use quotient::{Governor, Host};

@@ -440,6 +440,98 @@ const REFUSED: &[(&str, &str, usize, usize, &str)] = &[
         "is out of range",
     ),
     (
+        "SELECT name FROM groups WHERE cpu_share = '1e-400'::float8",
+        "22003",
+        1,
+        43,
+        "value \"1e-400\" is out of range for type double precision",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks > '-40000'::int2",
+        "22003",
+        1,
+        39,
+        "value \"-40000\" is out of range for type smallint",
+    ),
+    (
+        "SELECT name FROM groups WHERE cpu_share > 1e-400",
+        "22003",
+        1,
+        43,
+        "value \"1e-400\" is out of range for type double precision",
+    ),
+    (
+        "SELECT -1e400 FROM groups",
+        "22003",
+        1,
+        9,
+        "value \"-1e400\" is out of range",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks!=-5",
+        "42883",
+        1,
+        36,
+        "operator !=- does not exist",
+    ),
+    (
+        "SELECT name\nFROM groups WHERE /*é*/ tasks ==+-5",
+        "42883",
+        2,
+        31,
+        "operator == does not exist",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks ><5",
+        "42883",
+        1,
+        37,
+        "operator >< does not exist",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks>-5 AND é = 1",
+        "42703",
+        1,
+        44,
+        "column \"é\"",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks>/*é*/-5 AND nam = 1",
+        "42703",
+        1,
+        49,
+        "column \"nam\"",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks<=--'\n-5 AND nam = 1",
+        "42703",
+        2,
+        8,
+        "column \"nam\"",
+    ),
+    (
+        "SELECT name FROM groups WHERE name>-5",
+        "42883",
+        1,
+        31,
+        "operator text > bigint",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks>-5e400",
+        "22003",
+        1,
+        38,
+        "out of range",
+    ),
+    (
+        "SELECT name FROM groups WHERE tasks>-5and reserved",
+        "42601",
+        1,
+        38,
+        "found 5and, expected a blank behind the number",
+    ),
+    ("SELECT 5é FROM groups", "42601", 1, 8, "5é"),
+    (
         "SELECT name FROM groups WHERE tasks = 1.5::int4",
         "0A000",
         1,
@@ -765,6 +857,7 @@ fn name() -> impl Strategy<Value = Spanned<String>> {
 fn scalar() -> impl Strategy<Value = Scalar> {
     let literal = prop_oneof![
         Just(Literal::Null),
+        prop::sample::select(vec![Type::Int, Type::Float, Type::Bool]).prop_map(Literal::NullOf),
         any::<bool>().prop_map(Literal::Bool),
         any::<i32>().prop_map(|n| Literal::Number(n.to_string())),
         Just(Literal::Number("1.5e3".to_owned())),
@@ -861,7 +954,9 @@ fn term() -> impl Strategy<Value = Term> {
 /// No cast may stand there.
 fn key_term() -> impl Strategy<Value = Term> {
     term().prop_map(|term| match term {
-        Term::Scalar(Scalar::Literal(literal)) if matches!(literal.value, Literal::Float(_)) => {
+        Term::Scalar(Scalar::Literal(literal))
+            if matches!(literal.value, Literal::Float(_) | Literal::NullOf(_)) =>
+        {
             Term::Scalar(Scalar::Literal(Literal::Null.into()))
         }
         other => other,

@@ -13,6 +13,7 @@ use pgwire::messages::response::CommandComplete;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Bool,
+    Int2,
     Int4,
     Int8,
     Float8,
@@ -23,6 +24,7 @@ impl Kind {
     pub(super) fn oid(self) -> u32 {
         match self {
             Kind::Bool => 16,
+            Kind::Int2 => 21,
             Kind::Int4 => 23,
             Kind::Int8 => 20,
             Kind::Float8 => 701,
@@ -34,6 +36,7 @@ impl Kind {
     fn size(self) -> i16 {
         match self {
             Kind::Bool => 1,
+            Kind::Int2 => 2,
             Kind::Int4 => 4,
             Kind::Int8 | Kind::Float8 => 8,
             Kind::Text => -1,
@@ -204,6 +207,10 @@ fn put(data: &mut BytesMut, value: &Value, kind: Kind, binary: bool) -> bool {
     match (kind, value) {
         (Kind::Bool, Value::Bool(truth)) => data.put_u8(u8::from(*truth)),
         (Kind::Int8, Value::Int(n)) => data.put_i64(*n),
+        (Kind::Int2, Value::Int(n)) => match i16::try_from(*n) {
+            Ok(n) => data.put_i16(n),
+            Err(_) => return false,
+        },
         (Kind::Int4, Value::Int(n)) => match i32::try_from(*n) {
             Ok(n) => data.put_i32(n),
             Err(_) => return false,

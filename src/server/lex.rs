@@ -12,7 +12,7 @@ pub(super) enum Kind {
     Name,
     /// `'text'` or `E'text'`
     Text,
-    /// Digits, perhaps with a fraction.
+    /// Digits, perhaps with a fraction and an exponent.
     Number,
     /// `$1`
     Parameter(u16),
@@ -104,10 +104,6 @@ impl Lexer<'_> {
         self.text.get(self.byte..)?.chars().next()
     }
 
-    fn second(&self) -> Option<char> {
-        self.text.get(self.byte..)?.chars().nth(1)
-    }
-
     fn bump(&mut self) -> Option<char> {
         let c = self.peek()?;
         self.byte += c.len_utf8();
@@ -127,17 +123,12 @@ impl Lexer<'_> {
         Some(match first {
             c if c.is_whitespace() => None,
             '-' if self.peek() == Some('-') => {
-                self.past(|c| c != '\n');
+                self.past(|c| !matches!(c, '\n' | '\r'));
                 None
             }
             '/' if self.peek() == Some('*') => {
                 self.bump();
-                while let Some(c) = self.bump() {
-                    if c == '*' && self.peek() == Some('/') {
-                        self.bump();
-                        break;
-                    }
-                }
+                self.past_comment();
                 None
             }
             '\'' => Some(self.quoted('\'', false)),
@@ -152,20 +143,48 @@ impl Lexer<'_> {
                 let digits = self.text.get(from..self.byte).unwrap_or_default();
                 Some(Kind::Parameter(digits.parse().unwrap_or(u16::MAX)))
             }
-            c if c.is_ascii_digit() => {
-                self.past(|c| c.is_ascii_digit());
-                if self.peek() == Some('.') && self.second().is_some_and(|c| c.is_ascii_digit()) {
-                    self.bump();
-                    self.past(|c| c.is_ascii_digit());
-                }
-                Some(Kind::Number)
-            }
+            c if c.is_ascii_digit() => Some(self.number(true)),
+            '.' if self.peek().is_some_and(|c| c.is_ascii_digit()) => Some(self.number(false)),
             c if c.is_alphabetic() || c == '_' => {
                 self.past(|c| c.is_alphanumeric() || c == '_' || c == '$');
                 Some(Kind::Word)
             }
             c => Some(Kind::Sign(c)),
         })
+    }
+
+    /// Comments of this kind nest.
+    fn past_comment(&mut self) {
+        let mut depth = 1_usize;
+        while depth > 0
+            && let Some(c) = self.bump()
+        {
+            match (c, self.peek()) {
+                ('*', Some('/')) => depth -= 1,
+                ('/', Some('*')) => depth += 1,
+                _ => continue,
+            }
+            self.bump();
+        }
+    }
+
+    /// What its first digit or its point begins. Letters that touch it make it one that nobody can read.
+    fn number(&mut self, whole: bool) -> Kind {
+        self.past(|c| c.is_ascii_digit());
+        if whole && self.peek() == Some('.') {
+            self.bump();
+            self.past(|c| c.is_ascii_digit());
+        }
+        let mut rest = self.text.get(self.byte..).unwrap_or_default().chars();
+        if matches!(rest.next(), Some('e' | 'E'))
+            && matches!(rest.next(), Some('+' | '-'))
+            && rest.next().is_some_and(|c| c.is_ascii_digit())
+        {
+            self.bump();
+            self.bump();
+        }
+        self.past(|c| c.is_alphanumeric() || c == '_');
+        Kind::Number
     }
 
     fn quoted(&mut self, quote: char, escapes: bool) -> Kind {
@@ -205,6 +224,23 @@ mod tests {
         assert_eq!(found, expected);
         assert_eq!(kinds("$12"), [Kind::Parameter(12)]);
         assert_eq!(kinds("$"), [Kind::Sign('$')]);
+    }
+
+    #[test]
+    fn numbers_and_comments_end_where_postgresql_ends_them() {
+        for (text, expected) in [
+            ("1.5e-3,.5,5.", &["1.5e-3", ",", ".5", ",", "5."][..]),
+            ("1e3-1", &["1e3", "-", "1"]),
+            ("1e-x", &["1e", "-", "x"]),
+            ("0x10 1_000 5x", &["0x10", "1_000", "5x"]),
+            ("a.b.5", &["a", ".", "b", ".5"]),
+            ("1/* /* */ $1 */2", &["1", "2"]),
+            ("1--$1\r2", &["1", "2"]),
+            ("1/*/2*/3", &["1", "3"]),
+        ] {
+            let found: Vec<&str> = tokens(text).iter().map(|token| token.text).collect();
+            assert_eq!(found, expected, "{text}");
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Local {
                 let name = word(at);
                 Local::Deallocate((name != "all").then_some(name))
             }
-            "select" => return scalar::select(rest).map(|items| Ok(Local::Select(items))),
+            "select" => return scalar::select(rest).map(|items| items.map(Local::Select)),
             _ => return None,
         };
         Some(Ok(local))

@@ -2,7 +2,9 @@
 //!
 //! Pure. The views' SELECT has no parameters of its own; a literal that is quoted here cannot become anything else.
 
+mod cast;
 mod literal;
+mod types;
 
 use super::fault::Fault;
 use super::lex::{Kind, Token, tokens};
@@ -53,6 +55,7 @@ impl Parameters {
     /// The parameters of a statement. `declared` are the types that the client gives, 0 for those that it does not;
     /// `columns` are those of the view that the statement reads.
     pub(super) fn of(
+        text: &str,
         tokens: &[Token<'_>],
         declared: &[u32],
         columns: &[(String, Type)],
@@ -72,20 +75,26 @@ impl Parameters {
                     .at(token.char)
                     .hint("write the value into the statement"));
             }
-            let index = usize::from(number) - 1;
-            if types.len() <= index {
-                types.resize(index + 1, 0);
+            let end = token.byte + token.text.len();
+            let next = tokens.get(at + 1).filter(|next| next.byte == end);
+            if let Some(next) = next.filter(|next| next.kind == Kind::Word) {
+                let message = format!("trailing junk after parameter: {}{}", token.text, next.text);
+                let fault = Fault::error("42601", message).at(token.char);
+                return Err(fault.hint("a blank parts them"));
             }
-            if let Some(kind) = types.get_mut(index).filter(|kind| **kind == 0) {
-                let cast = cast(tokens, at).and_then(|name| of_type(&name.value()));
-                *kind = cast.unwrap_or_else(|| oid(guess(tokens, at, columns)));
-            }
+            types.resize(types.len().max(usize::from(number)), 0);
         }
-        // One that is declared by its position alone, and never used.
+        let is_parameter = |token: &Token<'_>| matches!(token.kind, Kind::Parameter(_));
+        if tokens.iter().any(is_parameter) {
+            // NULL may stand wherever a parameter may.
+            let filled = Parameters::default().fill(text, &[], |_| false)?;
+            types::find(&mut types, tokens, &filled, columns)?;
+        }
+        // One that is declared by its position alone, and never used, and one of which nothing is asked.
         types
             .iter_mut()
             .filter(|kind| **kind == 0)
-            .for_each(|kind| *kind = 25);
+            .for_each(|kind| *kind = cast::TEXT);
         Ok(Parameters { types })
     }
 
@@ -112,15 +121,21 @@ impl Parameters {
                     .detail(format!("it is the value of {}", token.text))
                     .at(token.char)
             })?;
-            // A cast binds tighter than a minus, and two of them begin a comment.
-            let minus = at.checked_sub(1).and_then(|before| tokens.get(before));
-            let minus = minus.is_some_and(|token| token.sign('-'));
             let before = text.get(from..token.byte).unwrap_or_default();
-            if literal.starts_with('-') && (minus || cast(&tokens, at).is_some()) {
+            let end = token.byte + token.text.len();
+            let behind = tokens.get(at + 1).filter(|next| next.sign(':'));
+            // A cast binds tighter than a minus.
+            if literal.starts_with('-') && behind.is_some() {
                 literal = format!("({literal})");
-            } else if literal.starts_with('-') && before.ends_with(['<', '>', '=', '!']) {
-                // `>-` would be an operator.
+            }
+            // A parameter is a token by itself, whatever it touches; so is its value.
+            let touched = text.get(..token.byte).and_then(|it| it.chars().next_back());
+            if touched.is_some_and(touches) {
                 literal.insert(0, ' ');
+            }
+            let touched = text.get(end..).and_then(|it| it.chars().next());
+            if touched.is_some_and(touches) {
+                literal.push(' ');
             }
             if filled.text.len() + before.len() + literal.len() > LONGEST {
                 let fault = Fault::error("54000", "the statement is too long with its values");
@@ -134,81 +149,16 @@ impl Parameters {
             let (long, short) = (literal.chars().count(), token.text.chars().count());
             filled.moved.push([written, long, token.char, short]);
             written += long;
-            from = token.byte + token.text.len();
+            from = end;
         }
         filled.text.push_str(text.get(from..).unwrap_or_default());
         Ok(filled)
     }
 }
 
-fn oid(kind: Type) -> u32 {
-    super::answer::Kind::from(kind).oid()
-}
-
-/// The first word of the type that the parameter there is cast to by `::`.
-fn cast<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a Token<'a>> {
-    match tokens.get(at + 1..)? {
-        [a, b, name, ..] if a.sign(':') && b.sign(':') => Some(name),
-        _ => None,
-    }
-}
-
-/// The number in `pg_type` of a type that a SELECT may cast to.
-fn of_type(name: &str) -> Option<u32> {
-    Some(match name {
-        "bool" | "boolean" => 16,
-        "int8" | "bigint" => 20,
-        "int2" | "smallint" => 21,
-        "int" | "int4" | "integer" => 23,
-        "text" => 25,
-        "float8" | "double" => 701,
-        "varchar" | "character" => 1043,
-        _ => return None,
-    })
-}
-
-/// The type that the place of a parameter asks for: that of the column it is compared with, a count behind LIMIT.
-fn guess(tokens: &[Token<'_>], at: usize, columns: &[(String, Type)]) -> Type {
-    let column = |token: &Token<'_>| {
-        let name = matches!(token.kind, Kind::Word | Kind::Name).then(|| token.value())?;
-        let found = columns.iter().find(|(column, _)| *column == name);
-        found.map(|(_, kind)| *kind)
-    };
-    // `$1 < column`
-    let behind = tokens.get(at + 1..).unwrap_or_default();
-    let signs = behind
-        .iter()
-        .take_while(|token| matches!(token.kind, Kind::Sign('=' | '<' | '>' | '!')))
-        .count();
-    if let Some(kind) = behind.get(signs).filter(|_| signs > 0).and_then(column) {
-        return kind;
-    }
-    let before = tokens.get(..at).unwrap_or_default();
-    for (back, token) in before.iter().enumerate().rev() {
-        if token.is("limit") || token.is("offset") {
-            return Type::Int;
-        }
-        if let Some(kind) = column(token) {
-            return kind;
-        }
-        // What may stand between a column and what it is compared with.
-        let between = match token.kind {
-            Kind::Word if token.is("and") => back
-                .checked_sub(2)
-                .and_then(|back| before.get(back))
-                .is_some_and(|token| token.is("between")),
-            Kind::Word => ["in", "not", "between", "like"]
-                .iter()
-                .any(|word| token.is(word)),
-            Kind::Sign(sign) => "=<>!(,".contains(sign),
-            Kind::Text | Kind::Number | Kind::Parameter(_) => true,
-            Kind::Name => false,
-        };
-        if !between {
-            break;
-        }
-    }
-    Type::Text
+/// Whether a token may go on over a character. Blanks are those of ASCII: others are letters to some who read them.
+fn touches(c: char) -> bool {
+    !c.is_ascii_whitespace() && !"(),:;".contains(c)
 }
 
 #[cfg(test)]
@@ -226,7 +176,7 @@ mod tests {
     }
 
     fn types(text: &str) -> Vec<u32> {
-        Parameters::of(&tokens(text), &[], &columns())
+        Parameters::of(text, &tokens(text), &[], &columns())
             .unwrap()
             .types
     }
@@ -268,23 +218,26 @@ mod tests {
                 "{condition}"
             );
         }
-        let declared = Parameters::of(
-            &tokens("SELECT * FROM groups WHERE id = $1"),
-            &[1043],
-            &columns(),
-        );
+        let text = "SELECT * FROM groups WHERE id = $1";
+        let declared = Parameters::of(text, &tokens(text), &[1043], &columns());
         assert_eq!(declared.unwrap().types, [1043]);
     }
 
     #[test]
     fn elsewhere_a_parameter_is_refused_at_its_place() {
-        let fault = Parameters::of(&tokens("KILL QUERY $1"), &[], &[]).unwrap_err();
-        assert_eq!((fault.code, fault.at), ("0A000", Some(11)));
-        let fault =
-            Parameters::of(&tokens("SELECT * FROM groups WHERE id = $0"), &[], &[]).unwrap_err();
-        assert_eq!((fault.code, fault.at), ("42P02", Some(32)));
-        let fault = Parameters::of(&tokens("SELECT $60000 FROM groups"), &[], &[]).unwrap_err();
-        assert_eq!(fault.code, "42P02");
+        for (text, code, at) in [
+            ("KILL QUERY $1", "0A000", 11),
+            ("SELECT * FROM groups WHERE id = $0", "42P02", 32),
+            ("SELECT $60000 FROM groups", "42P02", 7),
+            ("SELECT * FROM groups WHERE id=$1and sick", "42601", 30),
+            ("SELECT * FROM groups ORDER BY id, ($1)", "0A000", 35),
+            ("SELECT $1, count(*) FROM groups GROUP BY $1", "0A000", 41),
+        ] {
+            for declared in [&[][..], &[23]] {
+                let fault = Parameters::of(text, &tokens(text), declared, &columns()).unwrap_err();
+                assert_eq!((fault.code, fault.at), (code, Some(at)), "{text}");
+            }
+        }
     }
 
     #[test]
@@ -331,13 +284,39 @@ mod tests {
             ("id = $1::int2", 21, "7", "id = 7::int2"),
             // No parenthesis may stand inside of a call.
             ("id = CAST($1 AS int2)", 21, "-7", "id = CAST(-7 AS int2)"),
-            ("id = $1", 20, "-7", "id = -7"),
-            ("id>$1", 20, "-7", "id> -7"),
-            ("id <>$1", 20, "-7", "id <> -7"),
-            ("id = -$1", 20, "-7", "id = -(-7)"),
             ("name = $1::text", 25, "-7", "name = '-7'::text"),
+            ("id = ($1)::int2", 21, "-7", "id = (-7)::int2"),
         ] {
             assert_eq!(fill(text, kind, value), expected);
+        }
+    }
+
+    #[test]
+    fn a_value_is_a_token_by_itself_as_its_parameter_was() {
+        let parameters = Parameters {
+            types: vec![20, 25],
+        };
+        for (text, expected) in [
+            ("id = $1", "id = -7"),
+            ("id IN ($1,$1)", "id IN (-7,-7)"),
+            ("id>$1", "id> -7"),
+            ("id!=$1", "id!= -7"),
+            ("id = -$1", "id = - -7"),
+            ("$1<id", "-7 <id"),
+            ("id=$1--x", "id= -7 --x"),
+            ("id=/**/$1/**/", "id=/**/ -7 /**/"),
+            ("LIMIT $1$1", "LIMIT -7  -7"),
+            ("id = 1$1", "id = 1 -7"),
+            ("id = $1.5", "id = -7 .5"),
+            ("name = 'a'$2'c'", "name = 'a' 'b' 'c'"),
+            ("name = N$2 ", "name = N$2 "),
+            ("name =\u{3000}$2\u{3000}", "name =\u{3000} 'b' \u{3000}"),
+        ] {
+            let values = [Some(b"-7".to_vec()), Some(b"b".to_vec())];
+            let filled = parameters.fill(text, &values, |_| false).unwrap();
+            assert_eq!(filled.text, expected, "{text}");
+            let all = filled.text.chars().count();
+            assert_eq!(filled.original(all), text.chars().count(), "{text}");
         }
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! Pure.
 
+mod cast;
+
 use super::answer::Kind as Column;
+use super::fault::Fault;
 use super::lex::{Kind, Token};
-use crate::sql::Value;
+use crate::sql::input;
+use crate::sql::{Type, Value};
 use std::time::Duration;
 
 /// One value of the list, and its name.
@@ -44,8 +48,8 @@ impl What {
 /// Columns of a result at most, as in PostgreSQL.
 pub(super) const COLUMNS: usize = 1_664;
 
-/// The list behind SELECT, if every item of it is understood and nothing follows.
-pub(super) fn select(tokens: &[Token<'_>]) -> Option<Vec<Scalar>> {
+/// The list behind SELECT, if every item of it is understood and nothing follows; within, what is wrong with a value.
+pub(super) fn select(tokens: &[Token<'_>]) -> Option<Result<Vec<Scalar>, Fault>> {
     let mut items = Vec::new();
     let (mut depth, mut from) = (0_usize, 0);
     for (at, token) in tokens.iter().enumerate() {
@@ -63,12 +67,13 @@ pub(super) fn select(tokens: &[Token<'_>]) -> Option<Vec<Scalar>> {
         }
     }
     items.push(item(tokens.get(from..)?)?);
-    Some(items)
+    Some(items.into_iter().collect())
 }
 
-/// `expression [::type] [[AS] name]`
-fn item(tokens: &[Token<'_>]) -> Option<Scalar> {
+/// `expression [[AS] name]`, where the expression may be cast
+fn item(tokens: &[Token<'_>]) -> Option<Result<Scalar, Fault>> {
     let (tokens, alias) = match tokens {
+        all if cast::of(all).is_some() => (all, None),
         [expression @ .., by, name] if by.is("as") && is_name(name) => {
             (expression, Some(name.value()))
         }
@@ -82,27 +87,18 @@ fn item(tokens: &[Token<'_>]) -> Option<Scalar> {
         }
         all => (all, None),
     };
-    // A cast to what it is anyway.
-    let (tokens, cast) = match tokens {
-        [expression @ .., a, b, kind] if a.sign(':') && b.sign(':') => {
-            (expression, Some(kind.value()))
+    let (what, name) = match cast::of(tokens) {
+        Some(cast) => {
+            let (what, name) = expression(cast.value)?;
+            match cast.apply(what, name)? {
+                Ok(cast) => cast,
+                Err(fault) => return Some(Err(fault)),
+            }
         }
-        [expression @ .., a, b, schema, dot, kind]
-            if a.sign(':') && b.sign(':') && schema.is("pg_catalog") && dot.sign('.') =>
-        {
-            (expression, Some(kind.value()))
-        }
-        all => (all, None),
-    };
-    let (what, name) = expression(tokens)?;
-    let what = match (what, cast.as_deref()) {
-        (What::Literal(Value::Int(n), _), Some("int8" | "bigint")) => {
-            What::Literal(Value::Int(n), Column::Int8)
-        }
-        (what, _) => what,
+        None => expression(tokens)?,
     };
     let name = alias.unwrap_or(name);
-    Some(Scalar { name, what })
+    Some(Ok(Scalar { name, what }))
 }
 
 fn is_name(token: &Token<'_>) -> bool {
@@ -136,6 +132,7 @@ fn expression(tokens: &[Token<'_>]) -> Option<(What, String)> {
         [minus, one] if minus.sign('-') && one.kind == Kind::Number => {
             number(&format!("-{}", one.text))
         }
+        [plus, one] if plus.sign('+') && one.kind == Kind::Number => number(one.text),
         [one] => match one.kind {
             Kind::Number => number(one.text),
             Kind::Text => literal(Value::Text(one.value()), Column::Text),
@@ -169,8 +166,8 @@ fn number(text: &str) -> Option<(What, String)> {
         };
         return Some((What::Literal(Value::Int(whole), kind), unnamed));
     }
-    let value = text.parse().ok()?;
-    Some((What::Literal(Value::Float(value), Column::Float8), unnamed))
+    let value = input::read(text, Type::Float).ok()?;
+    Some((What::Literal(value, Column::Float8), unnamed))
 }
 
 fn call(name: &str, arguments: &[Token<'_>]) -> Option<What> {
@@ -201,7 +198,7 @@ mod tests {
     use crate::server::lex::tokens;
 
     fn names(text: &str) -> Option<Vec<String>> {
-        let items = select(&tokens(text))?;
+        let items = select(&tokens(text))?.unwrap();
         Some(items.into_iter().map(|item| item.name).collect())
     }
 
@@ -217,8 +214,22 @@ mod tests {
                 vec!["current_user", "current_schema"],
             ),
             ("true, null", vec!["bool", "?column?"]),
-            ("1::bigint", vec!["?column?"]),
-            ("'x'::pg_catalog.text", vec!["?column?"]),
+            (
+                "1::bigint, '5'::int, 1::double precision",
+                vec!["int8", "int4", "float8"],
+            ),
+            (
+                "'x'::pg_catalog.text, CAST('x' AS varchar)",
+                vec!["text", "varchar"],
+            ),
+            (
+                "true::text, CAST(1 AS int2) one, (1)::int8 AS two",
+                vec!["text", "one", "two"],
+            ),
+            (
+                "version()::text, 'pg_class'::regclass",
+                vec!["version", "regclass"],
+            ),
             (
                 "pg_catalog.pg_get_viewdef('1'::pg_catalog.oid, true)",
                 vec!["pg_get_viewdef"],
@@ -231,12 +242,29 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_as_wide_as_they_must_be() {
-        let kind = |text| select(&tokens(text)).unwrap()[0].what.kind();
+        let kind = |text| select(&tokens(text)).unwrap().unwrap()[0].what.kind();
         assert_eq!(kind("1"), Column::Int4);
         assert_eq!(kind("-2147483648"), Column::Int4);
         assert_eq!(kind("2147483648"), Column::Int8);
         assert_eq!(kind("1::int8"), Column::Int8);
         assert_eq!(kind("1.0"), Column::Float8);
+        assert_eq!(kind("1e3"), Column::Float8);
+        assert_eq!(kind("-7::int2"), Column::Int2);
+        assert_eq!(kind("CAST(NULL AS pg_catalog.int4)"), Column::Int4);
+    }
+
+    #[test]
+    fn a_text_that_is_no_value_of_its_type_is_refused_where_it_stands() {
+        for (list, code, at) in [
+            ("1, 'x'::int8", "22P02", 3),
+            ("CAST( '40000' AS int2)", "22003", 6),
+            ("('-1e-400')::float8 AS x", "22003", 1),
+            ("'of course'::bool", "22P02", 0),
+            ("3000000000::int4", "22003", 0),
+        ] {
+            let fault = select(&tokens(list)).unwrap().unwrap_err();
+            assert_eq!((fault.code, fault.at), (code, Some(at)), "{list}");
+        }
     }
 
     #[test]
@@ -252,6 +280,15 @@ mod tests {
             "pg_sleep(-1)",
             "x",
             "1 LIMIT 1",
+            "5x",
+            "1e",
+            "0x10",
+            "1_000",
+            "1e400",
+            "1.5::int8",
+            "'1'::int8::int4",
+            "CAST(1 AS int8",
+            "-'5'",
         ] {
             assert_eq!(names(list), None, "{list}");
         }

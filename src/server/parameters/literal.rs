@@ -24,14 +24,19 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
     let text = || {
         std::str::from_utf8(bytes).map_err(|_| Fault::error("22021", "a parameter is not UTF-8"))
     };
-    let read = |kind, what| match input::read(text()?, kind) {
-        Ok(Value::Float(x)) => Ok(real(x)),
-        Ok(value) => Ok(value.to_string()),
-        Err(Unread::Form) => Err(bad(what)),
-        Err(Unread::Range) => {
-            let message = format!("the value of a parameter is out of range for type {what}");
-            Err(Fault::error("22003", message))
-        }
+    let beyond = |what: &str| {
+        let message = format!("the value of a parameter is out of range for type {what}");
+        Fault::error("22003", message)
+    };
+    let read = |kind, what| {
+        input::read(text()?, kind).map_err(|why| match why {
+            Unread::Form => bad(what),
+            Unread::Range => beyond(what),
+        })
+    };
+    let integer = |what, least: i64, most: i64| match read(Type::Int, what)? {
+        Value::Int(n) if !(least..=most).contains(&n) => Err(beyond(what)),
+        value => Ok(value.to_string()),
     };
     let float = |parsed: Option<f64>, what| parsed.map(real).ok_or_else(|| bad(what));
     match (oid, binary) {
@@ -39,7 +44,7 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
             [byte] => Ok(if *byte == 0 { "false" } else { "true" }.to_owned()),
             _ => Err(bad("boolean")),
         },
-        (16, false) => read(Type::Bool, "boolean"),
+        (16, false) => read(Type::Bool, "boolean").map(|truth| truth.to_string()),
         (20, true) => whole(array(bytes).map(i64::from_be_bytes), "bigint"),
         (21, true) => whole(
             array(bytes).map(|it| i16::from_be_bytes(it).into()),
@@ -50,10 +55,29 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
             "integer",
         ),
         (26, true) => whole(array(bytes).map(|it| u32::from_be_bytes(it).into()), "oid"),
-        (20 | 21 | 23 | 26, false) => read(Type::Int, "bigint"),
+        (20, false) => integer("bigint", i64::MIN, i64::MAX),
+        (21, false) => integer("smallint", i16::MIN.into(), i16::MAX.into()),
+        (23, false) => integer("integer", i32::MIN.into(), i32::MAX.into()),
+        (26, false) => integer("oid", 0, u32::MAX.into()),
         (701, true) => float(array(bytes).map(f64::from_be_bytes), "double precision"),
         (700, true) => float(array(bytes).map(|it| f32::from_be_bytes(it).into()), "real"),
-        (700 | 701 | 1700, false) => read(Type::Float, "double precision"),
+        (701 | 1700, false) => match read(Type::Float, "double precision")? {
+            Value::Float(x) => Ok(real(x)),
+            other => Ok(other.to_string()),
+        },
+        (700, false) => match read(Type::Float, "real")? {
+            Value::Float(x) => {
+                let narrow = x as f32;
+                let is_lost =
+                    narrow.is_infinite() != x.is_infinite() || (narrow == 0.0) != (x == 0.0);
+                if is_lost {
+                    Err(beyond("real"))
+                } else {
+                    Ok(real(narrow.into()))
+                }
+            }
+            other => Ok(other.to_string()),
+        },
         // text, varchar, bpchar, name, unknown
         (25 | 1043 | 1042 | 19 | 705 | 0, _) => Ok(quoted(text()?)),
         (other, _) => {
@@ -105,6 +129,24 @@ mod tests {
         assert_eq!(read(b"o", 16, false), Err("22P02"));
         assert_eq!(read(b"1e400", 701, false), Err("22003"));
         assert_eq!(read(b"99999999999999999999", 20, false), Err("22003"));
+        for (text, oid, expected) in [
+            ("32767", 21, Ok("32767")),
+            ("32768", 21, Err("22003")),
+            ("-32769", 21, Err("22003")),
+            (" -2147483648 ", 23, Ok("-2147483648")),
+            ("2147483648", 23, Err("22003")),
+            ("4294967295", 26, Ok("4294967295")),
+            ("4294967296", 26, Err("22003")),
+            ("0.1", 700, Ok("0.10000000149011612")),
+            ("1e39", 700, Err("22003")),
+            ("1e-46", 700, Err("22003")),
+            ("-inf", 700, Ok("'-Infinity'")),
+        ] {
+            let found = read(text.as_bytes(), oid, false);
+            assert_eq!(found.as_deref(), expected.as_deref(), "{text} as {oid}");
+        }
+        let fault = literal(Some(b"x"), 21, false).unwrap_err();
+        assert!(fault.message.ends_with("smallint"), "{}", fault.message);
         assert_eq!(read(&[1], 16, true).unwrap(), "true");
         assert_eq!(read(b"x", 20, false), Err("22P02"));
         assert_eq!(read(b"123", 20, true), Err("22P02"));

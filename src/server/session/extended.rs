@@ -151,7 +151,7 @@ impl Session<'_> {
         let parameters = if has_parameters || !parse.types.is_empty() {
             let view = tokens.iter().skip_while(|token| !token.is("from")).nth(1);
             let view = view.map(|token| token.value()).unwrap_or_default();
-            Parameters::of(&tokens, &parse.types, self.columns_of(&view))?
+            Parameters::of(&parse.query, &tokens, &parse.types, self.columns_of(&view))?
         } else {
             Parameters::default()
         };

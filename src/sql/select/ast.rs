@@ -3,6 +3,7 @@
 //! Pure. Names are folded as PostgreSQL folds them: to lower case unless quoted. Depth is bounded by the caps and by
 //! the reader's own limit; chains of AND and OR are flat.
 
+use crate::sql::output::Type;
 use crate::sql::span::{Span, Spanned};
 
 /// `SELECT items FROM view [WHERE ..] [GROUP BY ..] [ORDER BY ..] [LIMIT n] [OFFSET n]`
@@ -65,6 +66,8 @@ pub enum Scalar {
 pub enum Literal {
     /// `NULL`
     Null,
+    /// `NULL::bigint`: none of a type, which is not text.
+    NullOf(Type),
     /// `TRUE` or `FALSE`
     Bool(bool),
     /// Digits, with a minus, a point or an exponent.

@@ -56,15 +56,26 @@ impl Kind {
         }
     }
 
-    /// The literal of this type that a text stands for.
-    fn read(self, text: &str) -> Result<Literal, Unread> {
-        let kind = match self {
+    const fn column(self) -> Type {
+        match self {
             Kind::Integer(..) => Type::Int,
             Kind::Float => Type::Float,
             Kind::Text => Type::Text,
             Kind::Boolean => Type::Bool,
-        };
-        Ok(match (input::read(text, kind)?, self) {
+        }
+    }
+
+    /// NULL of this type; of text it is like any other, as a text is.
+    const fn null(self) -> Literal {
+        match self {
+            Kind::Text => Literal::Null,
+            other => Literal::NullOf(other.column()),
+        }
+    }
+
+    /// The literal of this type that a text stands for.
+    fn read(self, text: &str) -> Result<Literal, Unread> {
+        Ok(match (input::read(text, self.column())?, self) {
             (Value::Int(number), Kind::Integer(_, least, most))
                 if !(least..=most).contains(&number) =>
             {
@@ -74,7 +85,7 @@ impl Kind {
             (Value::Float(number), _) => Literal::Float(format!("{number:?}")),
             (Value::Bool(truth), _) => Literal::Bool(truth),
             (Value::Text(text), _) => Literal::Text(text),
-            (Value::Null, _) => Literal::Null,
+            (Value::Null, kind) => kind.null(),
         })
     }
 }
@@ -102,7 +113,7 @@ pub(super) fn cast(places: &Places<'_>, expr: Expr, data_type: &DataType) -> Rea
     };
     let text = match (literal.value, kind) {
         (Literal::Null, _) => {
-            return Ok(Scalar::Literal(Spanned::new(Literal::Null, literal.span)));
+            return Ok(Scalar::Literal(Spanned::new(kind.null(), literal.span)));
         }
         (Literal::Bool(truth), Kind::Boolean | Kind::Text) => truth.to_string(),
         (Literal::Number(digits), Kind::Float) if digits.parse::<f64>().is_ok() => digits,

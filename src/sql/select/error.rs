@@ -87,9 +87,9 @@ pub enum SelectError {
         /// `LIMIT` or `OFFSET`.
         clause: &'static str,
     },
-    /// A number that its type has no room for.
+    /// A number that its type has no room for: too large, below its least, or so small that only zero would be left of it.
     #[error("value {text:?} is out of range for type {kind}")]
-    TooLarge {
+    ValueOutOfRange {
         /// The type.
         kind: &'static str,
         /// The number as written.
@@ -107,7 +107,7 @@ impl SelectError {
     pub(crate) fn unread(why: Unread, kind: &'static str, text: String) -> SelectError {
         match why {
             Unread::Form => SelectError::InvalidText { kind, text },
-            Unread::Range => SelectError::TooLarge { kind, text },
+            Unread::Range => SelectError::ValueOutOfRange { kind, text },
         }
     }
 
@@ -123,7 +123,7 @@ impl SelectError {
             SelectError::BadPosition { .. } => "42P10",
             SelectError::NotBoolean { .. } => "42804",
             SelectError::Negative { .. } => "2201W",
-            SelectError::TooLarge { .. } | SelectError::OutOfRange { .. } => "22003",
+            SelectError::ValueOutOfRange { .. } | SelectError::OutOfRange { .. } => "22003",
         }
     }
 
@@ -133,6 +133,9 @@ impl SelectError {
             SelectError::Ambiguous { .. } => "name them apart, as in SELECT name AS a, id AS b",
             SelectError::InvalidText { .. } => {
                 "a quoted text takes the type of the other side, as in tasks = '12'"
+            }
+            SelectError::ValueOutOfRange { .. } => {
+                "a whole number has 64 bits, and any other is a double precision number"
             }
             SelectError::NotGrouped { .. } => {
                 "as in SELECT type, count(*) FROM groups GROUP BY type, or max(name)"
@@ -164,7 +167,7 @@ impl SelectError {
             SelectError::BadPosition { .. } => "bad_position",
             SelectError::NotBoolean { .. } => "not_boolean",
             SelectError::Negative { .. } => "negative",
-            SelectError::TooLarge { .. } => "too_large",
+            SelectError::ValueOutOfRange { .. } => "value_out_of_range",
             SelectError::OutOfRange { .. } => "out_of_range",
         }
     }

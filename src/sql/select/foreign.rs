@@ -6,6 +6,7 @@ use super::ast::*;
 use super::before;
 use super::cast::{cast, is_cast};
 use super::error::SelectError;
+use super::operator;
 use super::places::{Places, begin, begin_of_name, begin_of_query, begin_of_table};
 use super::predicate;
 use crate::sql::error::SqlError;
@@ -27,10 +28,11 @@ pub(super) type Read<T> = Result<T, SqlError>;
 
 pub(super) fn select(places: &Places<'_>) -> Read<Select> {
     let dialect = PostgreSqlDialect {};
-    let tokens = Tokenizer::new(&dialect, places.text())
+    let tokens = Tokenizer::new(&operator::Lexis, places.text())
         .tokenize_with_location()
         .map_err(|error| places.unreadable(&error.into()))?;
     before::check(places, &tokens)?;
+    operator::check(places, &tokens)?;
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(DEPTH)
         .with_tokens_with_locations(tokens);
@@ -326,7 +328,7 @@ fn count(places: &Places<'_>, expr: Expr, clause: &'static str) -> Read<Option<u
         return Err(places.refuse("a LIMIT or OFFSET that is not a number", at));
     };
     match literal.value {
-        Literal::Null => Ok(None),
+        Literal::Null | Literal::NullOf(_) => Ok(None),
         Literal::Number(digits) if digits.starts_with('-') => Err(SqlError::new(
             SelectError::Negative { clause }.into(),
             literal.span,

@@ -8,6 +8,7 @@ mod before;
 mod cast;
 mod error;
 mod foreign;
+mod operator;
 mod places;
 mod predicate;
 mod render;

@@ -110,6 +110,7 @@ impl Display for Literal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Literal::Null => f.write_str("NULL"),
+            Literal::NullOf(kind) => write!(f, "NULL::{}", kind.name()),
             Literal::Bool(true) => f.write_str("TRUE"),
             Literal::Bool(false) => f.write_str("FALSE"),
             Literal::Number(digits) => f.write_str(digits),

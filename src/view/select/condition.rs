@@ -146,8 +146,12 @@ pub(super) fn bind(
         } => {
             let mut operand = None;
             let mut among = Vec::with_capacity(list.len());
+            let is_value = |one: &&Scalar| matches!(one, Scalar::Literal(_));
+            let values: Vec<&Scalar> = list.iter().filter(is_value).collect();
+            let common = names.common(scalar, &values)?;
             for one in list {
-                let (left, right) = names.pair(scalar, "=", one)?;
+                let common = common.filter(|_| is_value(&one));
+                let (left, right) = names.pair_among(scalar, "=", one, common)?;
                 operand = Some(left);
                 among.push(right);
             }

@@ -78,6 +78,7 @@ impl Names<'_> {
             }
             Scalar::Literal(literal) => match &literal.value {
                 Literal::Null => Typed::Null,
+                Literal::NullOf(kind) => Typed::Known(Operand::Constant(Value::Null), *kind),
                 Literal::Bool(truth) => {
                     Typed::Known(Operand::Constant(Value::Bool(*truth)), Type::Bool)
                 }
@@ -88,16 +89,12 @@ impl Names<'_> {
                 }
                 Literal::Text(text) => Typed::Text(text.clone()),
                 Literal::Number(digits) => match value::number(digits) {
-                    Some(value @ Value::Int(_)) => {
-                        Typed::Known(Operand::Constant(value), Type::Int)
-                    }
-                    Some(value) => Typed::Known(Operand::Constant(value), Type::Float),
-                    None => {
-                        let kind = SelectError::InvalidText {
-                            kind: "numeric",
-                            text: digits.clone(),
-                        };
-                        return Err(SqlError::new(kind.into(), literal.span));
+                    Ok(value @ Value::Int(_)) => Typed::Known(Operand::Constant(value), Type::Int),
+                    Ok(value) => Typed::Known(Operand::Constant(value), Type::Float),
+                    Err(why) => {
+                        let (kind, text) = (Type::Float.name(), digits.clone());
+                        let error = SelectError::unread(why, kind, text);
+                        return Err(SqlError::new(error.into(), literal.span));
                     }
                 },
             },
@@ -123,19 +120,56 @@ impl Names<'_> {
         operator: &str,
         right: &Scalar,
     ) -> Result<(Operand, Operand), SqlError> {
+        self.pair_among(left, operator, right, None)
+    }
+
+    /// As [`pair`](Names::pair), where a text has this type if there is one.
+    pub(super) fn pair_among(
+        &self,
+        left: &Scalar,
+        operator: &str,
+        right: &Scalar,
+        common: Option<Type>,
+    ) -> Result<(Operand, Operand), SqlError> {
         let (a, b) = (self.scalar(left)?, self.scalar(right)?);
-        let number = |kind| matches!(kind, Type::Int | Type::Float);
         if let (Some(x), Some(y)) = (a.kind(), b.kind())
             && x != y
-            && !(number(x) && number(y))
+            && !(is_number(x) && is_number(y))
         {
             let at = left.span().to(right.span());
             return Err(self.no_operator(a.name(), operator, b.name(), at));
         }
-        let (for_a, for_b) = (b.kind(), a.kind());
+        let (for_a, for_b) = (common.or(b.kind()), common.or(a.kind()));
         Ok((
             settle(a, for_a, left.span())?,
             settle(b, for_b, right.span())?,
         ))
     }
+
+    /// The type that a text has which is looked for, or is looked for among others: theirs together, if they have one.
+    /// As in PostgreSQL, values alone have it, and only if there are several.
+    pub(super) fn common(
+        &self,
+        scalar: &Scalar,
+        values: &[&Scalar],
+    ) -> Result<Option<Type>, SqlError> {
+        let mut common = None;
+        if values.len() < 2 {
+            return Ok(None);
+        }
+        for one in values.iter().copied().chain([scalar]) {
+            common = match (common, self.scalar(one)?.kind()) {
+                (known, None) => known,
+                (None, kind) => kind,
+                (Some(a), Some(b)) if a == b => Some(a),
+                (Some(a), Some(b)) if is_number(a) && is_number(b) => Some(Type::Float),
+                _ => return Ok(None),
+            };
+        }
+        Ok(common)
+    }
+}
+
+fn is_number(kind: Type) -> bool {
+    matches!(kind, Type::Int | Type::Float)
 }

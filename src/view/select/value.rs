@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-use crate::sql::Value;
+use crate::sql::input::{self, Unread};
+use crate::sql::{Type, Value};
 use std::cmp::Ordering;
 
 /// The order of two values of types that can be compared; NULL equals everything and must be looked at before.
@@ -51,11 +52,11 @@ impl Key {
     }
 }
 
-/// A number as written: whole if it fits 64 bits.
-pub(super) fn number(digits: &str) -> Option<Value> {
+/// A number as written: whole if it fits 64 bits, else a double, if that has room for it.
+pub(super) fn number(digits: &str) -> Result<Value, Unread> {
     match digits.parse::<i64>() {
-        Ok(whole) => Some(Value::Int(whole)),
-        Err(_) => digits.parse::<f64>().ok().map(Value::Float),
+        Ok(whole) => Ok(Value::Int(whole)),
+        Err(_) => input::read(digits, Type::Float),
     }
 }
 

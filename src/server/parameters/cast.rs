@@ -1,0 +1,75 @@
+//! The cast of a value among the tokens of a statement: `$1::int8`, `CAST($1 AS int8)`, `(($1))::int8`.
+//!
+//! Pure.
+
+use crate::server::lex::Token;
+
+pub(super) const BOOL: u32 = 16;
+pub(super) const INT8: u32 = 20;
+pub(super) const INT2: u32 = 21;
+pub(super) const INT4: u32 = 23;
+pub(super) const TEXT: u32 = 25;
+pub(super) const FLOAT8: u32 = 701;
+pub(super) const VARCHAR: u32 = 1043;
+
+/// The first word of the type that the value there is cast to, by `::` or CAST, in parentheses or not.
+pub(super) fn cast<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a Token<'a>> {
+    let (mut before, mut behind) = (tokens.get(..at)?, tokens.get(at + 1..)?);
+    loop {
+        match (before, behind) {
+            (_, [a, b, name, ..]) if a.sign(':') && b.sign(':') => return Some(name),
+            ([.., word, open], [by, name, ..])
+                if word.is("cast") && open.sign('(') && by.is("as") =>
+            {
+                return Some(name);
+            }
+            ([rest @ .., open], [close, more @ ..]) if open.sign('(') && close.sign(')') => {
+                (before, behind) = (rest, more);
+            }
+            ([rest @ .., sign], _) if sign.sign('-') || sign.sign('+') => before = rest,
+            _ => return None,
+        }
+    }
+}
+
+/// The number in `pg_type` of a type that a SELECT may cast to.
+pub(super) fn of_type(name: &str) -> Option<u32> {
+    Some(match name {
+        "bool" | "boolean" => BOOL,
+        "int8" | "bigint" => INT8,
+        "int2" | "smallint" => INT2,
+        "int" | "int4" | "integer" => INT4,
+        "text" => TEXT,
+        "float8" | "double" => FLOAT8,
+        "varchar" | "character" => VARCHAR,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::lex::tokens;
+
+    #[test]
+    fn a_cast_is_found_however_it_is_written() {
+        for (text, at, kind) in [
+            ("$1::int8", 0, Some("int8")),
+            ("$1 :: /* x */ \"int8\"", 0, Some("int8")),
+            ("CAST($1 AS Int8)", 2, Some("int8")),
+            ("CAST(-5 AS int8)", 3, Some("int8")),
+            ("((-5))::int8", 3, Some("int8")),
+            ("(($1)::int8)", 2, Some("int8")),
+            ("cast(($1)as int8)", 3, Some("int8")),
+            ("($1) AS int8", 1, None),
+            ("($1, $2)::int8", 1, None),
+            ("f($1) AS int8", 2, None),
+            ("$1 = 5::int8", 0, None),
+            ("-$1", 1, None),
+        ] {
+            let tokens = tokens(text);
+            let found = cast(&tokens, at).map(Token::value);
+            assert_eq!(found.as_deref(), kind, "{text}");
+        }
+    }
+}
