@@ -19,14 +19,14 @@ use std::task::{Context, Poll};
 /// Instructions of ours per operation that a shape may take: what was counted when it was set last (rustc 1.95, x86-64,
 /// all features, no link-time optimisation), and a seventh more.
 const BOUNDS: [(&str, u64); 8] = [
-    ("spawn", 2400),
-    ("spawn_join", 3160),
-    ("chained_spawn", 1820),
-    ("yield_self", 735),
-    ("yield_tokio", 1050),
-    ("ping_pong", 1390),
-    ("sleep_wake", 5470),
-    ("slices", 4700),
+    ("spawn", 2260),
+    ("spawn_join", 2940),
+    ("chained_spawn", 1700),
+    ("yield_self", 610),
+    ("yield_tokio", 955),
+    ("ping_pong", 1300),
+    ("sleep_wake", 5370),
+    ("slices", 4480),
 ];
 
 const SIDES: [&str; 3] = ["quotient", "tokio", "async-executor"];
