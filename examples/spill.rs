@@ -117,7 +117,7 @@ async fn aggregate(directory: PathBuf) -> io::Result<Outcome> {
         let (key, value) = (scramble(row) % KEYS, row % 1000);
         table.add(key, value);
         if row % BATCH == 0 {
-            // The end of a poll is where the governor looks, and where its callback gets a turn.
+            // The end of a slice is where the governor looks, and where its callback gets a turn.
             task::yield_now().await;
             table.spill(wanted.swap(0, Relaxed))?;
         }

@@ -185,7 +185,7 @@ fn compare() {
         let mut sizes = [const { Vec::new() }; 4];
         for round in 0..ROUNDS {
             for turn in 0..4 {
-                // Each is first and last, and after and before each other one, about as often.
+                // Each is first and last about as often; forwards in one round, backwards in the next.
                 let which = if round % 2 == 0 {
                     (round / 2 + turn) % 4
                 } else {

@@ -82,7 +82,7 @@ impl Watchdog {
 
     /// A poll was long: more may follow, which must not be found at the slow pace.
     pub(super) fn alarm(&self) {
-        if !self.alarmed.swap(true, SeqCst) {
+        if !self.alarmed.load(SeqCst) && !self.alarmed.swap(true, SeqCst) {
             self.unpark();
         }
     }

@@ -33,7 +33,7 @@ impl Core {
         Nanos(self.long_poll.load(Relaxed))
     }
 
-    /// Changes from when on a poll is long: at the watchdog's next look. At least 1 µs.
+    /// Changes from when on a poll is long: at the watchdog's next look, and in slices to come. At least 1 µs.
     pub fn set_long_poll(&self, threshold: Nanos) {
         self.long_poll.store(threshold.0.max(1_000), Relaxed);
         self.watchdog().alarm();

@@ -251,7 +251,7 @@ impl Task {
         if self.flags.is_in_query() {
             return self.account.charge(took, held, self.spawned_at);
         }
-        // Only the worker that polls the task writes this.
+        // Only the worker that polls the task writes this; 584 years.
         let cpu = self.cpu.load(Relaxed).wrapping_add(took.0);
         self.cpu.store(cpu, Relaxed);
         Nanos(cpu)

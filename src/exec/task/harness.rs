@@ -22,7 +22,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll};
 use tokio::task::coop;
 
-/// The future that async-task polls. In this order: what no poll looks at, the scope's lease, comes last.
+/// The future that async-task polls. In this order: what every poll looks at lies beside async-task's own words, however
+/// large the user's future is.
 #[pin_project(PinnedDrop)]
 #[repr(C)]
 pub(super) struct Harness<F: Future> {

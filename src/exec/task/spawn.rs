@@ -107,7 +107,7 @@ where
         .spawn(move |_| harness, WithInfo(schedule));
     let _ours = mem::enter_process();
     context::worker(|worker| match worker {
-        Some(worker) if worker.serves(runnable.metadata().stream()) => worker.push(runnable, false),
+        Some(worker) if worker.serves(runnable.metadata().stream()) => worker.push(runnable),
         // The caller's account holds the group.
         _ => account.group().push(runnable),
     });
@@ -122,18 +122,18 @@ fn schedule(runnable: Runnable, info: ScheduleInfo) {
             runnable.metadata().task.woken();
             worker.push_yielded(runnable);
         }
-        _ => schedule_elsewhere(runnable, info, worker),
+        _ => schedule_elsewhere(runnable, worker),
     })
 }
 
-/// As [`schedule`], for what was woken in a poll of another task, or outside of all.
+/// As [`schedule`], for what was woken in a poll of another task or outside of all, or is of a stream that is served no more.
 #[inline(never)]
-fn schedule_elsewhere(runnable: Runnable, info: ScheduleInfo, worker: Option<&Worker>) {
+fn schedule_elsewhere(runnable: Runnable, worker: Option<&Worker>) {
     let _ours = mem::enter_process();
     runnable.metadata().task.woken();
     match worker {
         Some(worker) if worker.serves(runnable.metadata().stream()) => {
-            worker.push(runnable, info.woken_while_running);
+            worker.push(runnable);
         }
         Some(_) => push_to_group(runnable),
         None => deliver(runnable),

@@ -202,6 +202,8 @@ impl Worker {
     /// Runs slices until nothing is ready or the quantum is over. Never blocks but in the tasks' own polls.
     pub fn run(&self) -> Exit {
         let _serving = mem::serve(self.core.setup().park);
+        // Whoever calls may do so inside of a task, of another governor perhaps.
+        let _ours = mem::enter_process();
         context::in_worker(self, || self.run_slices())
     }
 
@@ -256,6 +258,7 @@ impl Worker {
             }
         }
         drop(budget);
+        self.ask_spillers();
         seat.poll_start.store(0, Relaxed);
         let path = if slice.solo {
             &seat.polls_fast
@@ -264,6 +267,22 @@ impl Worker {
         };
         path.store(path.load(Relaxed) + polls, Relaxed);
         polls
+    }
+}
+
+impl Worker {
+    /// The end of a slice: memory grows in polls, and whoever is to give some back is asked on the account of its group.
+    fn ask_spillers(&self) {
+        let group = self.group.borrow();
+        let Some(desk) = group
+            .as_deref()
+            .map(Group::desk)
+            .filter(|desk| desk.has_spillers())
+        else {
+            return;
+        };
+        desk.look_at_pressure(self.now.get());
+        self.now.set(self.core.clock().now());
     }
 }
 

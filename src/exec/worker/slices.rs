@@ -96,7 +96,6 @@ impl Worker {
         let seat = &**self.seat;
         let busy = seat.busy.load(Relaxed).saturating_add(given.0);
         seat.busy.store(busy, Relaxed);
-        group.desk().look_at_pressure(now);
         if !self.keep(group, now) {
             self.left.set(self.give_back(group, now));
         }

@@ -135,13 +135,9 @@ impl Worker {
         self.stream.get() == stream
     }
 
-    /// A task of the served stream is ready. `yielded`: it woke itself while it ran, so it goes last;
-    /// otherwise it is probably warm with what the running task just did, so it goes first.
+    /// A task of the served stream is ready. It is probably warm with what the running task just did, so it goes first.
     #[inline]
-    pub(in crate::exec) fn push(&self, task: Runnable, yielded: bool) {
-        if yielded {
-            return self.push_yielded(task);
-        }
+    pub(in crate::exec) fn push(&self, task: Runnable) {
         task.metadata().task.queued(self.now.get());
         if let Some(older) = self.seat.swap_lifo(task) {
             self.ring.push(older);
@@ -149,7 +145,7 @@ impl Worker {
         self.pushed();
     }
 
-    /// A task of the served stream woke itself while it ran.
+    /// A task of the served stream woke itself while it ran: it goes last.
     #[inline]
     pub(in crate::exec) fn push_yielded(&self, task: Runnable) {
         task.metadata().task.queued(self.now.get());

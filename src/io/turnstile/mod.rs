@@ -213,10 +213,10 @@ impl Turnstile {
         // The driver may have gone with its runtime.
         let drive = state.needs_driver(beat, self.now());
         drop(state);
-        drop(other);
         if let Some(sooner) = drive {
             self.start(beat, sooner);
         }
+        foreign::contain(|| drop(other));
         Poll::Pending
     }
 

@@ -174,8 +174,8 @@ impl Desk {
         });
         let seat = ended.and_then(|_| queue.seats.remove(&ticket));
         drop(queue);
-        drop((seat, waker));
         foreign::wake(woken);
+        foreign::contain(|| drop((seat, waker)));
         match ended {
             Some(end) => Found::Ended(end),
             None => Found::Waits { is_first },

@@ -4,8 +4,9 @@
 
 use super::limits::nearest;
 use super::{Desk, Payer};
-use crate::mem::enter_process;
+use crate::foreign;
 use crate::mem::spill::{self, SpillId, Spillers};
+use crate::mem::{self, enter_process};
 use crate::sync::Mutex;
 use crate::unit::{Bytes, Nanos};
 use rustc_hash::FxHashMap;
@@ -174,9 +175,14 @@ impl Desk {
             self.spilling.asking.store(true, Relaxed);
         }
         for (ask, bytes) in &asked {
-            ask(*bytes);
+            // A task of the query's is made, which may be above its limit: it gets what that takes, since here is no poll
+            // that could end for it.
+            mem::lifted(|| ask(*bytes));
         }
-        asked.len()
+        let count = asked.len();
+        // The last reference to a callback, perhaps.
+        foreign::contain(|| drop(asked));
+        count
     }
 
     /// What the group is to come down to; none if spilling is off.
