@@ -15,6 +15,8 @@ use quotient::memory::MemoryScope;
 use quotient::{Attributes, Governor, JoinError, KillReason, Query};
 use std::future::pending;
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 #[global_allocator]
@@ -305,6 +307,43 @@ fn a_limit_that_is_altered_binds_at_once_both_ways() {
     assert!(!task.is_finished());
     go.send(()).unwrap();
     assert_eq!(shortage(runtime.block_on(task)).1, 30 * MIB as u64);
+}
+
+/// Asking is a task of the query's, which is made where no poll of it could end for want of memory.
+#[test]
+fn a_query_far_above_a_lowered_limit_is_asked_to_spill_and_lives() {
+    let _watch = live::watched("asked above the limit");
+    let runtime = multi_thread(2);
+    let governor = governor(&runtime, 2, ONE_GROUP);
+    let alter = |limit: &str| {
+        let text = format!(
+            "ALTER RESOURCE GROUP small WITH ('mem_limit'='{limit}', 'spill_mem_limit_threshold'='0.5')"
+        );
+        runtime.block_on(governor.execute(&text)).unwrap();
+    };
+    alter("64MiB");
+    let query = admit(&governor, "small");
+    let (say, hear) = tokio::sync::oneshot::channel();
+    let (go, wait) = tokio::sync::oneshot::channel::<()>();
+    let task = query.spawn(async move {
+        let wanted = Arc::new(AtomicU64::new(0));
+        let asked = wanted.clone();
+        let callback = move |bytes| asked.store(bytes, Relaxed);
+        let _registration = quotient::memory::on_pressure(0, callback).unwrap();
+        let held = bytes(24 * MIB);
+        say.send(()).unwrap();
+        wait.await.unwrap();
+        while wanted.load(Relaxed) == 0 {
+            quotient::task::yield_now().await;
+        }
+        drop(held);
+        wanted.load(Relaxed)
+    });
+    runtime.block_on(hear).unwrap();
+    alter("1MiB");
+    go.send(()).unwrap();
+    let wanted = runtime.block_on(task).unwrap();
+    assert!(wanted >= 23 * MIB as u64, "{wanted}");
 }
 
 #[test]
