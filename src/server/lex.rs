@@ -69,11 +69,7 @@ fn unquoted(text: &str) -> String {
 
 /// The tokens of one statement, without comments.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut lexer = Lexer {
-        text,
-        byte: 0,
-        char: 0,
-    };
+    let mut lexer = Lexer::new(text);
     let mut tokens = Vec::new();
     loop {
         let (byte, char) = (lexer.byte, lexer.char);
@@ -93,13 +89,32 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
+/// Characters before the first comment that the reader of scripts takes for another one, if there is such a one: it ends
+/// `--` at a line feed alone, and knows no comments within comments.
+pub(super) fn odd_comment(text: &str) -> Option<usize> {
+    let mut lexer = Lexer::new(text);
+    while lexer.next().is_some() {}
+    lexer.odd
+}
+
 struct Lexer<'a> {
     text: &'a str,
     byte: usize,
     char: usize,
+    /// See [`odd_comment`].
+    odd: Option<usize>,
 }
 
-impl Lexer<'_> {
+impl<'a> Lexer<'a> {
+    fn new(text: &'a str) -> Lexer<'a> {
+        Lexer {
+            text,
+            byte: 0,
+            char: 0,
+            odd: None,
+        }
+    }
+
     fn peek(&self) -> Option<char> {
         self.text.get(self.byte..)?.chars().next()
     }
@@ -119,16 +134,23 @@ impl Lexer<'_> {
 
     /// The next token; within, none for what is no token: blanks and comments.
     fn next(&mut self) -> Option<Option<Kind>> {
+        let from = self.char;
         let first = self.bump()?;
         Some(match first {
             c if c.is_whitespace() => None,
             '-' if self.peek() == Some('-') => {
                 self.past(|c| !matches!(c, '\n' | '\r'));
+                let mut rest = self.text.get(self.byte..).unwrap_or_default().chars();
+                if rest.next() == Some('\r') && !matches!(rest.next(), Some('\n') | None) {
+                    self.odd.get_or_insert(from);
+                }
                 None
             }
             '/' if self.peek() == Some('*') => {
                 self.bump();
-                self.past_comment();
+                if self.past_comment() > 1 {
+                    self.odd.get_or_insert(from);
+                }
                 None
             }
             '\'' => Some(self.quoted('\'', false)),
@@ -153,9 +175,9 @@ impl Lexer<'_> {
         })
     }
 
-    /// Comments of this kind nest.
-    fn past_comment(&mut self) {
-        let mut depth = 1_usize;
+    /// Comments of this kind nest: how deep.
+    fn past_comment(&mut self) -> usize {
+        let (mut depth, mut deepest) = (1_usize, 1);
         while depth > 0
             && let Some(c) = self.bump()
         {
@@ -164,8 +186,10 @@ impl Lexer<'_> {
                 ('/', Some('*')) => depth += 1,
                 _ => continue,
             }
+            deepest = deepest.max(depth);
             self.bump();
         }
+        deepest
     }
 
     /// What its first digit or its point begins. Letters that touch it make it one that nobody can read.

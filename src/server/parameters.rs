@@ -7,7 +7,7 @@ mod literal;
 mod types;
 
 use super::fault::Fault;
-use super::lex::{Kind, Token, tokens};
+use super::lex::{Kind, Token, odd_comment, tokens};
 use crate::sql::{Caps, Type};
 use literal::literal;
 
@@ -29,18 +29,18 @@ pub(super) struct Filled {
 impl Filled {
     /// Where a place of the filled text is in the text that the client sent.
     pub(super) fn original(&self, at: usize) -> usize {
-        let mut original = at;
-        for &[here, literal, there, parameter] in &self.moved {
-            if at < here {
-                break;
-            }
-            original = if at < here + literal {
-                there
-            } else {
-                at - here - literal + there + parameter
-            };
+        let before = self.moved.partition_point(|&[here, ..]| here <= at);
+        let last = before.checked_sub(1).and_then(|last| self.moved.get(last));
+        match last {
+            None => at,
+            Some(&[here, literal, there, _]) if at < here + literal => there,
+            Some(&[here, literal, there, parameter]) => at - here - literal + there + parameter,
         }
-        original
+    }
+
+    /// Bytes that it and what is read of it take.
+    pub(super) fn bytes(&self) -> usize {
+        2 * self.text.len() + size_of_val(self.moved.as_slice())
     }
 }
 
@@ -60,7 +60,8 @@ impl Parameters {
         declared: &[u32],
         columns: &[(String, Type)],
     ) -> Result<Parameters, Fault> {
-        let mut types: Vec<u32> = declared.iter().take(usize::from(MOST)).copied().collect();
+        let known = |&oid: &u32| if oid == cast::UNKNOWN { 0 } else { oid };
+        let mut types: Vec<u32> = declared.iter().take(usize::from(MOST)).map(known).collect();
         for (at, token) in tokens.iter().enumerate() {
             let Kind::Parameter(number) = token.kind else {
                 continue;
@@ -86,6 +87,14 @@ impl Parameters {
         }
         let is_parameter = |token: &Token<'_>| matches!(token.kind, Kind::Parameter(_));
         if tokens.iter().any(is_parameter) {
+            // What is a value here would be the end of a comment there.
+            if let Some(at) = odd_comment(text) {
+                let message = "parameters beside a comment within a comment, or one that a carriage return ends";
+                let fault = Fault::error("0A000", message).at(at);
+                return Err(
+                    fault.hint("end the comment before another begins, and with a line feed")
+                );
+            }
             // NULL may stand wherever a parameter may.
             let filled = Parameters::default().fill(text, &[], |_| false)?;
             types::find(&mut types, tokens, &filled, columns)?;
@@ -218,6 +227,12 @@ mod tests {
                 "{condition}"
             );
         }
+        for text in [
+            "-- a\r\nSELECT name FROM groups WHERE id = $1 -- b\r",
+            "/* a */ SELECT name FROM groups WHERE /*/ * */ id = $1 -- /* b /* c",
+        ] {
+            assert_eq!(types(text), [20], "{text}");
+        }
         let text = "SELECT * FROM groups WHERE id = $1";
         let declared = Parameters::of(text, &tokens(text), &[1043], &columns());
         assert_eq!(declared.unwrap().types, [1043]);
@@ -232,6 +247,12 @@ mod tests {
             ("SELECT * FROM groups WHERE id=$1and sick", "42601", 30),
             ("SELECT * FROM groups ORDER BY id, ($1)", "0A000", 35),
             ("SELECT $1, count(*) FROM groups GROUP BY $1", "0A000", 41),
+            ("-- é\rSELECT name FROM groups WHERE name = $1", "0A000", 0),
+            (
+                "SELECT /* a /* é */ -- c */ name FROM groups WHERE name = $1",
+                "0A000",
+                7,
+            ),
         ] {
             for declared in [&[][..], &[23]] {
                 let fault = Parameters::of(text, &tokens(text), declared, &columns()).unwrap_err();

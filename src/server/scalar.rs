@@ -247,6 +247,9 @@ mod tests {
         assert_eq!(kind("-2147483648"), Column::Int4);
         assert_eq!(kind("2147483648"), Column::Int8);
         assert_eq!(kind("1::int8"), Column::Int8);
+        assert_eq!(kind("true::int4"), Column::Int4);
+        assert_eq!(kind("0::bool"), Column::Bool);
+        assert_eq!(kind("1.5::text"), Column::Text);
         assert_eq!(kind("1.0"), Column::Float8);
         assert_eq!(kind("1e3"), Column::Float8);
         assert_eq!(kind("-7::int2"), Column::Int2);
@@ -261,6 +264,9 @@ mod tests {
             ("('-1e-400')::float8 AS x", "22003", 1),
             ("'of course'::bool", "22P02", 0),
             ("3000000000::int4", "22003", 0),
+            ("1, 1.5::int8", "0A000", 3),
+            ("1.5::bool", "42846", 0),
+            ("true::int8", "42846", 0),
         ] {
             let fault = select(&tokens(list)).unwrap().unwrap_err();
             assert_eq!((fault.code, fault.at), (code, Some(at)), "{list}");
@@ -285,8 +291,9 @@ mod tests {
             "0x10",
             "1_000",
             "1e400",
-            "1.5::int8",
             "'1'::int8::int4",
+            "'5'::'int8'",
+            "'5'::+",
             "CAST(1 AS int8",
             "-'5'",
         ] {

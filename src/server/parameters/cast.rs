@@ -10,15 +10,24 @@ pub(super) const INT2: u32 = 21;
 pub(super) const INT4: u32 = 23;
 pub(super) const TEXT: u32 = 25;
 pub(super) const FLOAT8: u32 = 701;
+/// As good as none.
+pub(super) const UNKNOWN: u32 = 705;
 pub(super) const VARCHAR: u32 = 1043;
 
-/// The first word of the type that the value there is cast to, by `::` or CAST, in parentheses or not.
-pub(super) fn cast<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a Token<'a>> {
+/// The type that the value there is cast to, by `::` or CAST, in parentheses or not, and what is behind it.
+pub(super) fn cast<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a [Token<'a>]> {
+    match find(tokens, at)? {
+        [schema, dot, name @ ..] if schema.is("pg_catalog") && dot.sign('.') => Some(name),
+        name => Some(name),
+    }
+}
+
+fn find<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a [Token<'a>]> {
     let (mut before, mut behind) = (tokens.get(..at)?, tokens.get(at + 1..)?);
     loop {
         match (before, behind) {
-            (_, [a, b, name, ..]) if a.sign(':') && b.sign(':') => return Some(name),
-            ([.., word, open], [by, name, ..])
+            (_, [a, b, name @ ..]) if a.sign(':') && b.sign(':') => return Some(name),
+            ([.., word, open], [by, name @ ..])
                 if word.is("cast") && open.sign('(') && by.is("as") =>
             {
                 return Some(name);
@@ -32,16 +41,20 @@ pub(super) fn cast<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a Token<'
     }
 }
 
-/// The number in `pg_type` of a type that a SELECT may cast to.
-pub(super) fn of_type(name: &str) -> Option<u32> {
-    Some(match name {
+/// The number in `pg_type` of a type that a SELECT may cast to, whose name is at the beginning.
+pub(super) fn of_type(tokens: &[Token<'_>]) -> Option<u32> {
+    let (name, rest) = tokens.split_first()?;
+    let then = |word: &str| rest.first().is_some_and(|next| next.is(word));
+    Some(match name.value().as_str() {
         "bool" | "boolean" => BOOL,
         "int8" | "bigint" => INT8,
         "int2" | "smallint" => INT2,
         "int" | "int4" | "integer" => INT4,
         "text" => TEXT,
-        "float8" | "double" => FLOAT8,
-        "varchar" | "character" => VARCHAR,
+        "float8" => FLOAT8,
+        "double" if then("precision") => FLOAT8,
+        "varchar" => VARCHAR,
+        "character" if then("varying") => VARCHAR,
         _ => return None,
     })
 }
@@ -68,8 +81,24 @@ mod tests {
             ("-$1", 1, None),
         ] {
             let tokens = tokens(text);
-            let found = cast(&tokens, at).map(Token::value);
+            let found = cast(&tokens, at).and_then(|name| Some(name.first()?.value()));
             assert_eq!(found.as_deref(), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_type_has_its_whole_name() {
+        for (text, kind) in [
+            ("$1::pg_catalog.int8", Some(INT8)),
+            ("CAST($1 AS pg_catalog.text)", Some(TEXT)),
+            ("$1::double precision", Some(FLOAT8)),
+            ("$1::character varying", Some(VARCHAR)),
+            ("$1::double", None),
+            ("$1::character", None),
+        ] {
+            let tokens = tokens(text);
+            let at = tokens.iter().position(|token| token.text == "$1").unwrap();
+            assert_eq!(cast(&tokens, at).and_then(of_type), kind, "{text}");
         }
     }
 }

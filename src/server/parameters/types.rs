@@ -168,7 +168,7 @@ impl Finder<'_> {
             }
         };
         let token = self.token_at(literal.span);
-        let cast = token.and_then(|(at, _)| of_type(&cast(self.tokens, at)?.value()));
+        let cast = token.and_then(|(at, _)| of_type(cast(self.tokens, at)?));
         if let Some((_, token)) = token
             && let Kind::Parameter(number) = token.kind
         {
@@ -228,7 +228,7 @@ impl Finder<'_> {
             let before = self.tokens.get(..at).unwrap_or_default();
             let word = before.iter().rev().find(|token| !token.sign('('));
             let counts = word.is_some_and(|word| word.is("limit") || word.is("offset"));
-            if let Some(kind) = cast(self.tokens, at).and_then(|name| of_type(&name.value())) {
+            if let Some(kind) = cast(self.tokens, at).and_then(of_type) {
                 self.is(parameter, kind);
             } else if counts {
                 self.is(parameter, INT8);

@@ -5,7 +5,7 @@
 use super::What;
 use crate::server::answer::Kind as Column;
 use crate::server::fault::Fault;
-use crate::server::lex::Token;
+use crate::server::lex::{Kind, Token};
 use crate::sql::input::{self, Unread};
 use crate::sql::{Type, Value};
 
@@ -55,7 +55,7 @@ fn name(tokens: &[Token<'_>]) -> Option<String> {
         all => all,
     };
     let name = match tokens {
-        [one] => one.value(),
+        [one] if matches!(one.kind, Kind::Word | Kind::Name) => one.value(),
         [a, b] if a.is("double") && b.is("precision") => "float8".into(),
         [a, b] if a.is("character") && b.is("varying") => "varchar".into(),
         _ => return None,
@@ -92,8 +92,15 @@ impl Cast<'_> {
                 return Some(Ok((What::Literal(Value::Float(x), column), self.kind)));
             }
             (Value::Bool(truth), Type::Bool | Type::Text) => truth.to_string(),
-            // It rounds, or is not there.
-            _ => return None,
+            (Value::Bool(truth), Type::Int) if column == Column::Int4 => {
+                i64::from(truth).to_string()
+            }
+            (Value::Int(n), Type::Bool) => (n != 0).to_string(),
+            (Value::Float(x), Type::Text) => x.to_string(),
+            (value, _) => {
+                let at = self.value.first().map_or(0, |first| first.char);
+                return Some(Err(undone(&value, &self.kind).at(at)));
+            }
         };
         Some(match read(&text, kind, column) {
             Ok(value) => Ok((What::Literal(value, column), self.kind)),
@@ -113,6 +120,18 @@ fn read(text: &str, kind: Type, column: Column) -> Result<Value, Unread> {
         _ => true,
     };
     if fits { Ok(value) } else { Err(Unread::Range) }
+}
+
+/// A cast between two types that there is none of, or none here.
+fn undone(value: &Value, kind: &str) -> Fault {
+    match value {
+        Value::Float(_) if kind.starts_with("int") => {
+            let message = format!("a number with a fraction is not cast to {kind} here");
+            Fault::error("0A000", message).hint("write the whole number that is meant")
+        }
+        Value::Float(_) => Fault::error("42846", format!("cannot cast type numeric to {kind}")),
+        _ => Fault::error("42846", format!("cannot cast type boolean to {kind}")),
+    }
 }
 
 fn fault(why: Unread, text: &str, kind: &str) -> Fault {

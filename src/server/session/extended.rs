@@ -68,7 +68,7 @@ impl Prepared {
         });
         let portals = self.portals.iter().map(|(name, it)| {
             let answer = it.answer.as_ref().map_or(0, |answer| answer.bytes);
-            name.len() + it.statement.len() + 2 * it.filled.text.len() + answer
+            name.len() + it.statement.len() + it.filled.bytes() + answer
         });
         statements.chain(portals).sum()
     }
@@ -203,7 +203,7 @@ impl Session<'_> {
             .parameters
             .fill(&statement.text, &bind.values, |at| formats.is_binary(at))?;
         let fields = statement.fields.clone();
-        let more = bind.portal.len() + bind.statement.len() + 2 * filled.text.len();
+        let more = bind.portal.len() + bind.statement.len() + filled.bytes();
         self.has_room(self.prepared.portals.len(), more)?;
         let portal = Portal {
             request: one(&filled)?,
