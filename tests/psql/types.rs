@@ -122,8 +122,6 @@ const ASKED: &[&str] = &[
     "TRUE LIMIT ($1)",
     "name = $2 AND id = $1",
     "name /* = $3 */ = $1 -- $2\n",
-    "name /* /* */ = $2 */ = $1",
-    "name -- \r = $1",
     "name = '$2' OR \"id\" = $1",
     "id=$1and tasks = 1",
     "id = $1x",
@@ -134,6 +132,9 @@ const ASKED: &[&str] = &[
     "name = 'a'$1",
     "name = $1'a'",
 ];
+
+/// What PostgreSQL takes and the port does not: its readers do not agree where these comments end.
+const ONLY_THERE: &[&str] = &["name /* /* */ = $2 */ = $1", "name -- \r = $1"];
 
 /// What PostgreSQL refuses, and is answered here: a comparison of anything with a text, which NULL is too.
 const ONLY_HERE: &[(&str, &[Type])] = &[
@@ -228,6 +229,15 @@ async fn parameters_have_the_types_that_postgresql_finds() {
         let here = told(&ours, condition).await;
         let there = without_numeric(told(&theirs, condition).await);
         if here != there {
+            wrong.push(format!(
+                "{condition}\n  ours   {here:?}\n  theirs {there:?}"
+            ));
+        }
+    }
+    for condition in ONLY_THERE {
+        let here = told(&ours, condition).await;
+        let there = told(&theirs, condition).await;
+        if here != Err("0A000".into()) || there.is_err() {
             wrong.push(format!(
                 "{condition}\n  ours   {here:?}\n  theirs {there:?}"
             ));
