@@ -89,9 +89,9 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Characters before the first comment that the reader of scripts takes for another one, if there is such a one: it ends
-/// `--` at a line feed alone, and knows no comments within comments.
-pub(super) fn odd_comment(text: &str) -> Option<usize> {
+/// Characters before the first comment or quote of which the reader of scripts finds another end, if there is one: it ends `--`
+/// at a line feed alone, and knows neither comments within comments nor `\'` in a text.
+pub(super) fn odd_end(text: &str) -> Option<usize> {
     let mut lexer = Lexer::new(text);
     while lexer.next().is_some() {}
     lexer.odd
@@ -101,7 +101,7 @@ struct Lexer<'a> {
     text: &'a str,
     byte: usize,
     char: usize,
-    /// See [`odd_comment`].
+    /// See [`odd_end`].
     odd: Option<usize>,
 }
 
@@ -214,7 +214,9 @@ impl<'a> Lexer<'a> {
     fn quoted(&mut self, quote: char, escapes: bool) -> Kind {
         while let Some(c) = self.bump() {
             if escapes && c == '\\' {
-                self.bump();
+                if self.bump() == Some(quote) {
+                    self.odd.get_or_insert(self.char.saturating_sub(2));
+                }
             } else if c == quote {
                 if self.peek() != Some(quote) {
                     break;

@@ -7,7 +7,7 @@ mod literal;
 mod types;
 
 use super::fault::Fault;
-use super::lex::{Kind, Token, odd_comment, tokens};
+use super::lex::{Kind, Token, odd_end, tokens};
 use crate::sql::{Caps, Type};
 use literal::literal;
 
@@ -88,12 +88,10 @@ impl Parameters {
         let is_parameter = |token: &Token<'_>| matches!(token.kind, Kind::Parameter(_));
         if tokens.iter().any(is_parameter) {
             // What is a value here would be the end of a comment there.
-            if let Some(at) = odd_comment(text) {
-                let message = "parameters beside a comment within a comment, or one that a carriage return ends";
-                let fault = Fault::error("0A000", message).at(at);
-                return Err(
-                    fault.hint("end the comment before another begins, and with a line feed")
-                );
+            if let Some(at) = odd_end(text) {
+                let message = "parameters beside a comment or a text that could end elsewhere";
+                let hint = "a comment has none within and ends with a line feed; a quote in a text is written twice";
+                return Err(Fault::error("0A000", message).at(at).hint(hint));
             }
             // NULL may stand wherever a parameter may.
             let filled = Parameters::default().fill(text, &[], |_| false)?;
@@ -253,6 +251,7 @@ mod tests {
                 "0A000",
                 7,
             ),
+            ("SELECT E'it\\'s', $1", "0A000", 11),
         ] {
             for declared in [&[][..], &[23]] {
                 let fault = Parameters::of(text, &tokens(text), declared, &columns()).unwrap_err();

@@ -87,6 +87,9 @@ impl Worker {
         let _ours = mem::enter_process();
         let began = self.core.clock().now();
         self.now.set(began);
+        // A slice ends here too.
+        self.ask_spillers();
+        let began = self.now.get();
         let seat = &**self.seat;
         // A slice that was asked to end keeps nothing.
         seat.preempt.store(true, Relaxed);

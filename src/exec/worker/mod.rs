@@ -283,6 +283,10 @@ impl Worker {
         };
         desk.look_at_pressure(self.now.get());
         self.now.set(self.core.clock().now());
+        if self.holds_tasks() {
+            // Those that were asked are tasks.
+            self.dry.set(false);
+        }
     }
 }
 

@@ -177,7 +177,7 @@ impl Desk {
         for (ask, bytes) in &asked {
             // A task of the query's is made, which may be above its limit: it gets what that takes, since here is no poll
             // that could end for it.
-            mem::lifted(|| ask(*bytes));
+            foreign::contain(|| mem::lifted(|| ask(*bytes)));
         }
         let count = asked.len();
         // The last reference to a callback, perhaps.

@@ -95,8 +95,7 @@ impl Cast<'_> {
             (Value::Bool(truth), Type::Int) if column == Column::Int4 => {
                 i64::from(truth).to_string()
             }
-            (Value::Int(n), Type::Bool) => (n != 0).to_string(),
-            (Value::Float(x), Type::Text) => x.to_string(),
+            (Value::Int(n), Type::Bool) if own == Column::Int4 => (n != 0).to_string(),
             (value, _) => {
                 let at = self.value.first().map_or(0, |first| first.char);
                 return Some(Err(undone(&value, &self.kind).at(at)));
@@ -125,10 +124,12 @@ fn read(text: &str, kind: Type, column: Column) -> Result<Value, Unread> {
 /// A cast between two types that there is none of, or none here.
 fn undone(value: &Value, kind: &str) -> Fault {
     match value {
-        Value::Float(_) if kind.starts_with("int") => {
+        // It would be rounded, or lose the digits that it was written with.
+        Value::Float(_) if kind != "bool" => {
             let message = format!("a number with a fraction is not cast to {kind} here");
-            Fault::error("0A000", message).hint("write the whole number that is meant")
+            Fault::error("0A000", message).hint("write the value that is meant")
         }
+        Value::Int(_) => Fault::error("42846", format!("cannot cast type bigint to {kind}")),
         Value::Float(_) => Fault::error("42846", format!("cannot cast type numeric to {kind}")),
         _ => Fault::error("42846", format!("cannot cast type boolean to {kind}")),
     }

@@ -118,7 +118,7 @@ fn body(places: &Places<'_>, select: foreign::Select) -> Read<Body> {
         }),
         SelectItem::ExprWithAlias { expr, alias } => Ok(Item::Term {
             term: term(places, expr)?,
-            alias: Some(folded(&alias)),
+            alias: Some(name_of(places, &alias)?),
         }),
         SelectItem::Wildcard(options) if options == WildcardAdditionalOptions::default() => {
             let star = options.wildcard_token.0.span;
@@ -167,7 +167,10 @@ fn view(
             index_hints,
         } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
             match single(&name) {
-                Some(ident) => Ok(Spanned::new(folded(ident), places.span(ident.span))),
+                Some(ident) => Ok(Spanned::new(
+                    name_of(places, ident)?,
+                    places.span(ident.span),
+                )),
                 None => Err(places.refuse("a schema before a view's name", begin_of_name(&name))),
             }
         }
@@ -179,6 +182,14 @@ fn single(name: &ObjectName) -> Option<&Ident> {
     match name.0.as_slice() {
         [part] => part.as_ident(),
         _ => None,
+    }
+}
+
+/// A name, where the grammar takes a text for one too: the value of a parameter must not become a name.
+fn name_of(places: &Places<'_>, ident: &Ident) -> Read<String> {
+    match ident.quote_style {
+        Some('\'') => Err(places.refuse("a text for a name", ident.span)),
+        _ => Ok(folded(ident)),
     }
 }
 
