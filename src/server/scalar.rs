@@ -90,7 +90,7 @@ fn item(tokens: &[Token<'_>]) -> Option<Result<Scalar, Fault>> {
     let (what, name) = match cast::of(tokens) {
         Some(cast) => {
             let (what, name) = expression(cast.value)?;
-            match cast.apply(what, name)? {
+            match cast.apply(what, name) {
                 Ok(cast) => cast,
                 Err(fault) => return Some(Err(fault)),
             }

@@ -70,10 +70,10 @@ fn name(tokens: &[Token<'_>]) -> Option<String> {
 }
 
 impl Cast<'_> {
-    /// What is cast, and the name of its column. None for a cast that is not done here.
-    pub(super) fn apply(self, what: What, name: String) -> Option<Result<(What, String), Fault>> {
+    /// What is cast, and the name of its column.
+    pub(super) fn apply(self, what: What, name: String) -> Result<(What, String), Fault> {
         let What::Literal(value, own) = what else {
-            return Some(Ok((what, name)));
+            return Ok((what, name));
         };
         let (column, kind) = match self.kind.as_str() {
             "int2" => (Column::Int2, Type::Int),
@@ -82,32 +82,27 @@ impl Cast<'_> {
             "float8" => (Column::Float8, Type::Float),
             "bool" => (Column::Bool, Type::Bool),
             "text" | "varchar" => (Column::Text, Type::Text),
-            _ => return Some(Ok((What::Literal(value, own), self.kind))),
+            _ => return Ok((What::Literal(value, own), self.kind)),
         };
+        let at = self.value.first().map_or(0, |first| first.char);
         let text = match (value, kind) {
-            (Value::Null, _) => return Some(Ok((What::Literal(Value::Null, column), self.kind))),
+            (Value::Null, _) => return Ok((What::Literal(Value::Null, column), self.kind)),
             (Value::Text(text), _) => text,
             (Value::Int(n), Type::Int | Type::Float | Type::Text) => n.to_string(),
             (Value::Float(x), Type::Float) => {
-                return Some(Ok((What::Literal(Value::Float(x), column), self.kind)));
+                return Ok((What::Literal(Value::Float(x), column), self.kind));
             }
             (Value::Bool(truth), Type::Bool | Type::Text) => truth.to_string(),
             (Value::Bool(truth), Type::Int) if column == Column::Int4 => {
                 i64::from(truth).to_string()
             }
             (Value::Int(n), Type::Bool) if own == Column::Int4 => (n != 0).to_string(),
-            (value, _) => {
-                let at = self.value.first().map_or(0, |first| first.char);
-                return Some(Err(undone(&value, &self.kind).at(at)));
-            }
+            (value, _) => return Err(undone(&value, &self.kind).at(at)),
         };
-        Some(match read(&text, kind, column) {
+        match read(&text, kind, column) {
             Ok(value) => Ok((What::Literal(value, column), self.kind)),
-            Err(why) => {
-                let at = self.value.first().map_or(0, |first| first.char);
-                Err(fault(why, &text, &self.kind).at(at))
-            }
-        })
+            Err(why) => Err(fault(why, &text, &self.kind).at(at)),
+        }
     }
 }
 
