@@ -1,8 +1,8 @@
 //! A tenant that tries to take all memory, beside one that looks up orders.
 //!
 //! No HTTP here: its queries run on both hosts as the service's do, and what matters is memory. The hoarder's queries
-//! fill blocks of 64 KiB until each has 192 MiB, two at once, over and over. On plain tokio they get it all. Under
-//! Quotient the group has 96 MiB: whoever asks for more is ended, with the reason, and the neighbour does not notice.
+//! fill blocks of 64 KiB until each has 96 MiB, two at once, over and over. On plain tokio they get it all. Under
+//! Quotient the group has 48 MiB: whoever asks for more is ended, with the reason, and the neighbour does not notice.
 
 use crate::curves;
 use crate::host::{Arm, Meter, Pace};
@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 const GROUPS: &str = "
     CREATE RESOURCE GROUP neighbour TO (user = 'neighbour') WITH ('cpu_core_limit' = '9');
     CREATE RESOURCE GROUP hoarder TO (user = 'hoarder')
-        WITH ('cpu_core_limit' = '1', 'mem_limit' = '96MiB')";
-pub(crate) const LIMIT: u64 = 96 << 20;
+        WITH ('cpu_core_limit' = '1', 'mem_limit' = '48MiB')";
+pub(crate) const LIMIT: u64 = 48 << 20;
 /// What each of the hoarder's queries wants.
-const WANTED: usize = 192 << 20;
+const WANTED: usize = 96 << 20;
 const BLOCK: usize = 64 << 10;
 /// What small requests may have above the limit until the end of their polls.
 const GRACE: u64 = 8 << 20;
@@ -135,7 +135,7 @@ fn judge([tokio, alone, beside]: [&Window; 3], worse: &[f64], peak: u64, quick: 
         "the hoarder is cut at its limit",
         beside.cut > 0 && peak > 0 && peak <= LIMIT + GRACE,
     );
-    // Nine tenths of the worker time are the neighbour's, and the destructor that gives some 96 MiB back to the system is
+    // Nine tenths of the worker time are the neighbour's, and the destructor that gives some 48 MiB back to the system is
     // one poll of some milliseconds. A busy machine and a short window blur the tail.
     let tolerated = if quick { 3.0 } else { 2.0 };
     let median = worse.get(worse.len() / 2);
