@@ -8,7 +8,7 @@ use super::shortfall::Shortfall;
 /// While it lives, this thread keeps credits of the owners that it works for. Made by [`serve`].
 #[must_use = "credits are given back when the guard is dropped"]
 pub struct Serving {
-    before: bool,
+    before: (bool, Option<fn()>),
 }
 
 /// This thread runs a worker. `park`: how to take the thread out of the runtime's hands from inside a poll, where
@@ -23,7 +23,8 @@ impl Drop for Serving {
     fn drop(&mut self) {
         local::with(|local| {
             local.give_back();
-            local.serve(self.before, None);
+            let (serving, park) = self.before;
+            local.serve(serving, park);
         });
     }
 }
@@ -54,4 +55,23 @@ pub(crate) fn is_doomed_here() -> bool {
 /// Why the running poll, which belongs to no query, must be its task's last.
 pub(crate) fn take_refusal() -> Option<Shortfall> {
     local::with(local::Local::take_refusal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program's runtime inside of a task has workers too, and the thread is the outer one's again when they return.
+    #[test]
+    fn a_worker_inside_of_a_poll_leaves_the_outer_one_its_way_to_park() {
+        let now = || local::with(|local| (local.is_serving(), local.way_to_park().is_some()));
+        assert_eq!(now(), (false, false));
+        let outer = serve(Some(|| {}));
+        let inner = serve(None);
+        assert_eq!(now(), (true, false));
+        drop(inner);
+        assert_eq!(now(), (true, true));
+        drop(outer);
+        assert_eq!(now(), (false, false));
+    }
 }

@@ -67,8 +67,9 @@ pub struct Limits {
     pub cap: Option<Cores>,
 }
 
-/// The most tasks that a worker takes from its group at once, however short their polls.
-pub const MAX_BATCH: usize = 128;
+/// The most tasks that a worker takes from its group at once, however short their polls: so few that they and what
+/// they touch stay in a core's first cache for a slice. What is left can be seen by all workers.
+pub const MAX_BATCH: usize = 32;
 
 /// How many tasks a worker takes from its group at the start of a slice.
 ///

@@ -39,18 +39,22 @@ impl Local {
         }
     }
 
-    /// Whether the thread runs a worker, from now on. Whether it did before.
-    pub(in crate::mem) fn serve(&self, serving: bool, park: Option<fn()>) -> bool {
+    /// Whether the thread runs a worker, from now on, and how it is parked. What was so before.
+    pub(in crate::mem) fn serve(&self, serving: bool, park: Option<fn()>) -> (bool, Option<fn()>) {
         self.put_down_for(|| self.register());
         if serving && !self.counted.replace(true) && self.stage.get() == Stage::Ready {
             THREADS.fetch_add(1, Relaxed);
         }
-        self.park.set(park);
-        self.serving.replace(serving)
+        (self.serving.replace(serving), self.park.replace(park))
     }
 
     pub(in crate::mem) fn is_serving(&self) -> bool {
         self.serving.get()
+    }
+
+    #[cfg(test)]
+    pub(in crate::mem) fn way_to_park(&self) -> Option<fn()> {
+        self.park.get()
     }
 
     /// The end of a slice: gives back if somebody was refused meanwhile.
