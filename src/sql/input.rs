@@ -1,4 +1,4 @@
-//! Texts read as values, as PostgreSQL's types read them.
+//! Texts read as values, as PostgreSQL's types read them, and the names of those types.
 //!
 //! Pure.
 
@@ -12,6 +12,83 @@ pub(crate) enum Unread {
     Form,
     /// It is a number that the type has no room for.
     Range,
+}
+
+/// A type of PostgreSQL's that values are cast to and parameters are of. Columns of views have fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Smallint,
+    Integer,
+    Bigint,
+    Double,
+    Text,
+    Varchar,
+    Boolean,
+}
+
+impl Kind {
+    /// By any of its names, which are in lower case; `next` is the word behind the first.
+    pub(crate) fn named(first: &str, next: Option<&str>) -> Option<Kind> {
+        Some(match (first, next) {
+            ("double", Some("precision")) => Kind::Double,
+            ("character", Some("varying")) => Kind::Varchar,
+            ("smallint" | "int2", _) => Kind::Smallint,
+            ("integer" | "int" | "int4", _) => Kind::Integer,
+            ("bigint" | "int8", _) => Kind::Bigint,
+            ("float8", _) => Kind::Double,
+            ("text", _) => Kind::Text,
+            ("varchar", _) => Kind::Varchar,
+            ("boolean" | "bool", _) => Kind::Boolean,
+            _ => return None,
+        })
+    }
+
+    /// As errors call it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Kind::Smallint => "smallint",
+            Kind::Integer => "integer",
+            Kind::Bigint => "bigint",
+            Kind::Double => "double precision",
+            Kind::Text => "text",
+            Kind::Varchar => "character varying",
+            Kind::Boolean => "boolean",
+        }
+    }
+
+    /// As PostgreSQL's catalog calls it, and the columns of casts.
+    pub(crate) const fn catalog_name(self) -> &'static str {
+        match self {
+            Kind::Smallint => "int2",
+            Kind::Integer => "int4",
+            Kind::Bigint => "int8",
+            Kind::Double => "float8",
+            Kind::Text => "text",
+            Kind::Varchar => "varchar",
+            Kind::Boolean => "bool",
+        }
+    }
+
+    /// The type that a column with its values has.
+    pub(crate) const fn column(self) -> Type {
+        match self {
+            Kind::Smallint | Kind::Integer | Kind::Bigint => Type::Int,
+            Kind::Double => Type::Float,
+            Kind::Text | Kind::Varchar => Type::Text,
+            Kind::Boolean => Type::Bool,
+        }
+    }
+
+    /// The value of this type that a text stands for.
+    pub(crate) fn read(self, text: &str) -> Result<Value, Unread> {
+        let value = read(text, self.column())?;
+        let fits = match (&value, self) {
+            (Value::Int(n), Kind::Smallint) => i16::try_from(*n).is_ok(),
+            (Value::Int(n), Kind::Integer) => i32::try_from(*n).is_ok(),
+            _ => true,
+        };
+        if fits { Ok(value) } else { Err(Unread::Range) }
+    }
 }
 
 /// The value that a text stands for. Blanks around it count in a text alone.
@@ -95,6 +172,37 @@ mod tests {
         ] {
             assert_eq!(read(text, kind), value, "{text:?} as {}", kind.name());
         }
+        for (text, kind, value) in [
+            ("-32768", Kind::Smallint, Ok(Value::Int(-32768))),
+            ("32768", Kind::Smallint, Err(Unread::Range)),
+            ("2147483647", Kind::Integer, Ok(Value::Int(2_147_483_647))),
+            ("-2147483649", Kind::Integer, Err(Unread::Range)),
+            ("2147483648", Kind::Bigint, Ok(Value::Int(2_147_483_648))),
+            ("x", Kind::Varchar, Ok(Value::Text("x".into()))),
+        ] {
+            assert_eq!(kind.read(text), value, "{text:?} as {}", kind.name());
+        }
         assert!(matches!(read("nan", Type::Float), Ok(Value::Float(x)) if x.is_nan()));
+    }
+
+    #[test]
+    fn types_have_all_of_their_names() {
+        for kind in [
+            Kind::Smallint,
+            Kind::Integer,
+            Kind::Bigint,
+            Kind::Double,
+            Kind::Text,
+            Kind::Varchar,
+            Kind::Boolean,
+        ] {
+            assert_eq!(Kind::named(kind.catalog_name(), None), Some(kind));
+            let mut words = kind.name().split(' ');
+            let first = words.next().unwrap();
+            assert_eq!(Kind::named(first, words.next()), Some(kind));
+        }
+        assert_eq!(Kind::named("int", Some("x")), Some(Kind::Integer));
+        assert_eq!(Kind::named("double", None), None);
+        assert_eq!(Kind::named("character", Some("x")), None);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-use crate::server::lex::Token;
+use crate::server::lex::{self, Token};
+use crate::sql::input::Kind;
 
 pub(super) const BOOL: u32 = 16;
 pub(super) const INT8: u32 = 20;
@@ -43,19 +44,17 @@ fn find<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a [Token<'a>]> {
 
 /// The number in `pg_type` of a type that a SELECT may cast to, whose name is at the beginning.
 pub(super) fn of_type(tokens: &[Token<'_>]) -> Option<u32> {
-    let (name, rest) = tokens.split_first()?;
-    let then = |word: &str| rest.first().is_some_and(|next| next.is(word));
-    Some(match name.value().as_str() {
-        "bool" | "boolean" => BOOL,
-        "int8" | "bigint" => INT8,
-        "int2" | "smallint" => INT2,
-        "int" | "int4" | "integer" => INT4,
-        "text" => TEXT,
-        "float8" => FLOAT8,
-        "double" if then("precision") => FLOAT8,
-        "varchar" => VARCHAR,
-        "character" if then("varying") => VARCHAR,
-        _ => return None,
+    let (first, rest) = tokens.split_first()?;
+    let next = rest.first().filter(|next| next.kind == lex::Kind::Word);
+    let next = next.map(Token::value);
+    Some(match Kind::named(&first.value(), next.as_deref())? {
+        Kind::Smallint => INT2,
+        Kind::Integer => INT4,
+        Kind::Bigint => INT8,
+        Kind::Double => FLOAT8,
+        Kind::Text => TEXT,
+        Kind::Varchar => VARCHAR,
+        Kind::Boolean => BOOL,
     })
 }
 

@@ -3,8 +3,8 @@
 //! Pure.
 
 use crate::server::fault::Fault;
-use crate::sql::input::{self, Unread};
-use crate::sql::{Type, Value};
+use crate::sql::Value;
+use crate::sql::input::{Kind, Unread};
 
 /// A value as the client sent it, as a literal. Types have the numbers of PostgreSQL's `pg_type`.
 pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<String, Fault> {
@@ -28,23 +28,20 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
         let message = format!("the value of a parameter is out of range for type {what}");
         Fault::error("22003", message)
     };
-    let read = |kind, what| {
-        input::read(text()?, kind).map_err(|why| match why {
+    let read_as = |kind: Kind, what| {
+        kind.read(text()?).map_err(|why| match why {
             Unread::Form => bad(what),
             Unread::Range => beyond(what),
         })
     };
-    let integer = |what, least: i64, most: i64| match read(Type::Int, what)? {
-        Value::Int(n) if !(least..=most).contains(&n) => Err(beyond(what)),
-        value => Ok(value.to_string()),
-    };
+    let read = |kind: Kind| read_as(kind, kind.name()).map(|value| value.to_string());
     let float = |parsed: Option<f64>, what| parsed.map(real).ok_or_else(|| bad(what));
     match (oid, binary) {
         (16, true) => match bytes {
             [byte] => Ok(if *byte == 0 { "false" } else { "true" }.to_owned()),
             _ => Err(bad("boolean")),
         },
-        (16, false) => read(Type::Bool, "boolean").map(|truth| truth.to_string()),
+        (16, false) => read(Kind::Boolean),
         (20, true) => whole(array(bytes).map(i64::from_be_bytes), "bigint"),
         (21, true) => whole(
             array(bytes).map(|it| i16::from_be_bytes(it).into()),
@@ -55,17 +52,20 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
             "integer",
         ),
         (26, true) => whole(array(bytes).map(|it| u32::from_be_bytes(it).into()), "oid"),
-        (20, false) => integer("bigint", i64::MIN, i64::MAX),
-        (21, false) => integer("smallint", i16::MIN.into(), i16::MAX.into()),
-        (23, false) => integer("integer", i32::MIN.into(), i32::MAX.into()),
-        (26, false) => integer("oid", 0, u32::MAX.into()),
+        (20, false) => read(Kind::Bigint),
+        (21, false) => read(Kind::Smallint),
+        (23, false) => read(Kind::Integer),
+        (26, false) => match read_as(Kind::Bigint, "oid")? {
+            Value::Int(n) if u32::try_from(n).is_err() => Err(beyond("oid")),
+            value => Ok(value.to_string()),
+        },
         (701, true) => float(array(bytes).map(f64::from_be_bytes), "double precision"),
         (700, true) => float(array(bytes).map(|it| f32::from_be_bytes(it).into()), "real"),
-        (701 | 1700, false) => match read(Type::Float, "double precision")? {
+        (701 | 1700, false) => match read_as(Kind::Double, "double precision")? {
             Value::Float(x) => Ok(real(x)),
             other => Ok(other.to_string()),
         },
-        (700, false) => match read(Type::Float, "real")? {
+        (700, false) => match read_as(Kind::Double, "real")? {
             Value::Float(x) => {
                 let narrow = x as f32;
                 let is_lost =

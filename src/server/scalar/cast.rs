@@ -6,13 +6,20 @@ use super::What;
 use crate::server::answer::Kind as Column;
 use crate::server::fault::Fault;
 use crate::server::lex::{Kind, Token};
-use crate::sql::input::{self, Unread};
+use crate::sql::input;
+use crate::sql::select::SelectError;
 use crate::sql::{Type, Value};
 
 /// A value and the type that it is cast to.
 pub(super) struct Cast<'a> {
     pub(super) value: &'a [Token<'a>],
-    kind: String,
+    target: Target,
+}
+
+enum Target {
+    Known(input::Kind),
+    /// A name that we do not know.
+    Other(String),
 }
 
 /// The cast that an expression is, if it is one.
@@ -33,7 +40,7 @@ pub(super) fn of<'a>(tokens: &'a [Token<'a>]) -> Option<Cast<'a>> {
     };
     Some(Cast {
         value: bare(value),
-        kind: name(kind)?,
+        target: target(kind)?,
     })
 }
 
@@ -48,25 +55,26 @@ fn bare<'a>(mut tokens: &'a [Token<'a>]) -> &'a [Token<'a>] {
     tokens
 }
 
-/// The name that a type has in PostgreSQL's catalog; that of any type of one word.
-fn name(tokens: &[Token<'_>]) -> Option<String> {
+/// The type with this name; any other of one word is one that we do not know.
+fn target(tokens: &[Token<'_>]) -> Option<Target> {
     let tokens = match tokens {
         [schema, dot, rest @ ..] if schema.is("pg_catalog") && dot.sign('.') => rest,
         all => all,
     };
-    let name = match tokens {
-        [one] if matches!(one.kind, Kind::Word | Kind::Name) => one.value(),
-        [a, b] if a.is("double") && b.is("precision") => "float8".into(),
-        [a, b] if a.is("character") && b.is("varying") => "varchar".into(),
+    let (name, next) = match tokens {
+        [one] if matches!(one.kind, Kind::Word | Kind::Name) => (one.value(), None),
+        [a, b] if a.kind == Kind::Word && b.kind == Kind::Word => (a.value(), Some(b.value())),
         _ => return None,
     };
-    Some(match name.as_str() {
-        "smallint" => "int2".into(),
-        "int" | "integer" => "int4".into(),
-        "bigint" => "int8".into(),
-        "boolean" => "bool".into(),
-        _ => name,
-    })
+    match (input::Kind::named(&name, next.as_deref()), next) {
+        // Of one word, with another behind it, is no type.
+        (Some(kind), Some(_)) if input::Kind::named(&name, None).is_none() => {
+            Some(Target::Known(kind))
+        }
+        (_, Some(_)) => None,
+        (Some(kind), None) => Some(Target::Known(kind)),
+        (None, None) => Some(Target::Other(name)),
+    }
 }
 
 impl Cast<'_> {
@@ -75,67 +83,57 @@ impl Cast<'_> {
         let What::Literal(value, own) = what else {
             return Ok((what, name));
         };
-        let (column, kind) = match self.kind.as_str() {
-            "int2" => (Column::Int2, Type::Int),
-            "int4" => (Column::Int4, Type::Int),
-            "int8" => (Column::Int8, Type::Int),
-            "float8" => (Column::Float8, Type::Float),
-            "bool" => (Column::Bool, Type::Bool),
-            "text" | "varchar" => (Column::Text, Type::Text),
-            _ => return Ok((What::Literal(value, own), self.kind)),
+        let kind = match self.target {
+            Target::Known(kind) => kind,
+            Target::Other(name) => return Ok((What::Literal(value, own), name)),
         };
+        let column = column(kind);
+        let done = |value| Ok((What::Literal(value, column), kind.catalog_name().to_owned()));
         let at = self.value.first().map_or(0, |first| first.char);
-        let text = match (value, kind) {
-            (Value::Null, _) => return Ok((What::Literal(Value::Null, column), self.kind)),
+        let text = match (value, kind.column()) {
+            (Value::Null, _) => return done(Value::Null),
             (Value::Text(text), _) => text,
             (Value::Int(n), Type::Int | Type::Float | Type::Text) => n.to_string(),
-            (Value::Float(x), Type::Float) => {
-                return Ok((What::Literal(Value::Float(x), column), self.kind));
-            }
+            (Value::Float(x), Type::Float) => return done(Value::Float(x)),
             (Value::Bool(truth), Type::Bool | Type::Text) => truth.to_string(),
             (Value::Bool(truth), Type::Int) if column == Column::Int4 => {
                 i64::from(truth).to_string()
             }
             (Value::Int(n), Type::Bool) if own == Column::Int4 => (n != 0).to_string(),
-            (value, _) => return Err(undone(&value, &self.kind).at(at)),
+            (value, _) => return Err(undone(&value, kind).at(at)),
         };
-        match read(&text, kind, column) {
-            Ok(value) => Ok((What::Literal(value, column), self.kind)),
-            Err(why) => Err(fault(why, &text, &self.kind).at(at)),
+        match kind.read(&text) {
+            Ok(value) => done(value),
+            Err(why) => {
+                let error = SelectError::unread(why, kind.name(), text);
+                Err(Fault::error(error.sqlstate(), error.to_string()).at(at))
+            }
         }
     }
 }
 
-fn read(text: &str, kind: Type, column: Column) -> Result<Value, Unread> {
-    let value = input::read(text, kind)?;
-    let fits = match (&value, column) {
-        (Value::Int(n), Column::Int2) => i16::try_from(*n).is_ok(),
-        (Value::Int(n), Column::Int4) => i32::try_from(*n).is_ok(),
-        _ => true,
-    };
-    if fits { Ok(value) } else { Err(Unread::Range) }
+fn column(kind: input::Kind) -> Column {
+    match kind {
+        input::Kind::Smallint => Column::Int2,
+        input::Kind::Integer => Column::Int4,
+        input::Kind::Bigint => Column::Int8,
+        input::Kind::Double => Column::Float8,
+        input::Kind::Text | input::Kind::Varchar => Column::Text,
+        input::Kind::Boolean => Column::Bool,
+    }
 }
 
 /// A cast between two types that there is none of, or none here.
-fn undone(value: &Value, kind: &str) -> Fault {
+fn undone(value: &Value, kind: input::Kind) -> Fault {
+    let to = kind.name();
     match value {
         // It would be rounded, or lose the digits that it was written with.
-        Value::Float(_) if kind != "bool" => {
-            let message = format!("a number with a fraction is not cast to {kind} here");
+        Value::Float(_) if kind != input::Kind::Boolean => {
+            let message = format!("a number with a fraction is not cast to {to} here");
             Fault::error("0A000", message).hint("write the value that is meant")
         }
-        Value::Int(_) => Fault::error("42846", format!("cannot cast type bigint to {kind}")),
-        Value::Float(_) => Fault::error("42846", format!("cannot cast type numeric to {kind}")),
-        _ => Fault::error("42846", format!("cannot cast type boolean to {kind}")),
-    }
-}
-
-fn fault(why: Unread, text: &str, kind: &str) -> Fault {
-    match why {
-        Unread::Form => Fault::error("22P02", format!("invalid input for type {kind}: {text:?}")),
-        Unread::Range => {
-            let message = format!("value {text:?} is out of range for type {kind}");
-            Fault::error("22003", message)
-        }
+        Value::Int(_) => Fault::error("42846", format!("cannot cast type bigint to {to}")),
+        Value::Float(_) => Fault::error("42846", format!("cannot cast type numeric to {to}")),
+        _ => Fault::error("42846", format!("cannot cast type boolean to {to}")),
     }
 }

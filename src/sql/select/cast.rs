@@ -7,7 +7,7 @@ use super::error::SelectError;
 use super::foreign::{Read, scalar};
 use super::places::{Places, begin};
 use crate::sql::error::SqlError;
-use crate::sql::input::{self, Unread};
+use crate::sql::input::{Kind, Unread};
 use crate::sql::output::{Type, Value};
 use crate::sql::span::Spanned;
 use sqlparser::ast::{DataType, Expr};
@@ -16,78 +16,37 @@ use sqlparser::ast::{DataType, Expr};
 const TYPES: &str = "a text or number is cast to smallint, integer, bigint, double precision, text, varchar or boolean, \
      as in '12'::bigint";
 
-/// The types that a view's columns have, as PostgreSQL names them in errors.
-#[derive(Clone, Copy)]
-enum Kind {
-    Integer(&'static str, i64, i64),
-    Float,
-    Text,
-    Boolean,
+/// Nothing that cuts or pads a text, nor what rounds to so many digits.
+fn kind_of(data_type: &DataType) -> Option<Kind> {
+    Some(match data_type {
+        DataType::SmallInt(None) | DataType::Int2(None) => Kind::Smallint,
+        DataType::Int(None) | DataType::Integer(None) | DataType::Int4(None) => Kind::Integer,
+        DataType::BigInt(None) | DataType::Int8(None) => Kind::Bigint,
+        DataType::Float8 | DataType::DoublePrecision => Kind::Double,
+        DataType::Text => Kind::Text,
+        DataType::Varchar(None) | DataType::CharacterVarying(None) => Kind::Varchar,
+        DataType::Boolean | DataType::Bool => Kind::Boolean,
+        _ => return None,
+    })
 }
 
-impl Kind {
-    /// Nothing that cuts or pads a text, nor what rounds to so many digits.
-    fn of(data_type: &DataType) -> Option<Kind> {
-        Some(match data_type {
-            DataType::SmallInt(None) | DataType::Int2(None) => {
-                Kind::Integer("smallint", i16::MIN.into(), i16::MAX.into())
-            }
-            DataType::Int(None) | DataType::Integer(None) | DataType::Int4(None) => {
-                Kind::Integer("integer", i32::MIN.into(), i32::MAX.into())
-            }
-            DataType::BigInt(None) | DataType::Int8(None) => {
-                Kind::Integer("bigint", i64::MIN, i64::MAX)
-            }
-            DataType::Float8 | DataType::DoublePrecision => Kind::Float,
-            DataType::Text | DataType::Varchar(None) | DataType::CharacterVarying(None) => {
-                Kind::Text
-            }
-            DataType::Boolean | DataType::Bool => Kind::Boolean,
-            _ => return None,
-        })
+/// NULL of a type; of text it is like any other, as a text is.
+fn null(kind: Kind) -> Literal {
+    match kind.column() {
+        Type::Text => Literal::Null,
+        other => Literal::NullOf(other),
     }
+}
 
-    const fn name(self) -> &'static str {
-        match self {
-            Kind::Integer(name, ..) => name,
-            Kind::Float => "double precision",
-            Kind::Text => "text",
-            Kind::Boolean => "boolean",
-        }
-    }
-
-    const fn column(self) -> Type {
-        match self {
-            Kind::Integer(..) => Type::Int,
-            Kind::Float => Type::Float,
-            Kind::Text => Type::Text,
-            Kind::Boolean => Type::Bool,
-        }
-    }
-
-    /// NULL of this type; of text it is like any other, as a text is.
-    const fn null(self) -> Literal {
-        match self {
-            Kind::Text => Literal::Null,
-            other => Literal::NullOf(other.column()),
-        }
-    }
-
-    /// The literal of this type that a text stands for.
-    fn read(self, text: &str) -> Result<Literal, Unread> {
-        Ok(match (input::read(text, self.column())?, self) {
-            (Value::Int(number), Kind::Integer(_, least, most))
-                if !(least..=most).contains(&number) =>
-            {
-                return Err(Unread::Range);
-            }
-            (Value::Int(number), _) => Literal::Number(number.to_string()),
-            (Value::Float(number), _) => Literal::Float(format!("{number:?}")),
-            (Value::Bool(truth), _) => Literal::Bool(truth),
-            (Value::Text(text), _) => Literal::Text(text),
-            (Value::Null, kind) => kind.null(),
-        })
-    }
+/// The literal of a type that a text stands for.
+fn read(kind: Kind, text: &str) -> Result<Literal, Unread> {
+    Ok(match kind.read(text)? {
+        Value::Int(number) => Literal::Number(number.to_string()),
+        Value::Float(number) => Literal::Float(format!("{number:?}")),
+        Value::Bool(truth) => Literal::Bool(truth),
+        Value::Text(text) => Literal::Text(text),
+        Value::Null => null(kind),
+    })
 }
 
 /// Whether an expression is a cast, in parentheses or not.
@@ -102,7 +61,7 @@ pub(super) fn is_cast(expr: &Expr) -> bool {
 /// `expr::data_type` or `CAST(expr AS data_type)`. It does not recurse: a cast is of a value or a signed number.
 pub(super) fn cast(places: &Places<'_>, expr: Expr, data_type: &DataType) -> Read<Scalar> {
     let at = begin(&expr);
-    let Some(kind) = Kind::of(data_type) else {
+    let Some(kind) = kind_of(data_type) else {
         return Err(places.refuse("a cast to this type", at).with_hint(TYPES));
     };
     if is_cast(&expr) {
@@ -111,20 +70,20 @@ pub(super) fn cast(places: &Places<'_>, expr: Expr, data_type: &DataType) -> Rea
     let Scalar::Literal(literal) = scalar(places, expr)? else {
         return Err(places.refuse("a cast of anything but a literal", at));
     };
-    let text = match (literal.value, kind) {
+    let text = match (literal.value, kind.column()) {
         (Literal::Null, _) => {
-            return Ok(Scalar::Literal(Spanned::new(kind.null(), literal.span)));
+            return Ok(Scalar::Literal(Spanned::new(null(kind), literal.span)));
         }
-        (Literal::Bool(truth), Kind::Boolean | Kind::Text) => truth.to_string(),
-        (Literal::Number(digits), Kind::Float) if digits.parse::<f64>().is_ok() => digits,
-        (Literal::Number(digits), Kind::Integer(..) | Kind::Text) if is_plain(&digits) => digits,
-        (Literal::Number(_), Kind::Integer(..) | Kind::Float | Kind::Text) => {
+        (Literal::Bool(truth), Type::Bool | Type::Text) => truth.to_string(),
+        (Literal::Number(digits), Type::Float) if digits.parse::<f64>().is_ok() => digits,
+        (Literal::Number(digits), Type::Int | Type::Text) if is_plain(&digits) => digits,
+        (Literal::Number(_), Type::Int | Type::Float | Type::Text) => {
             return Err(places.refuse("a cast of a number that is not plain digits", at));
         }
         (Literal::Text(text), _) => text,
         _ => return Err(places.refuse("this cast", at)),
     };
-    match kind.read(&text) {
+    match read(kind, &text) {
         Ok(value) => Ok(Scalar::Literal(Spanned::new(value, literal.span))),
         Err(why) => {
             let error = SelectError::unread(why, kind.name(), text);
