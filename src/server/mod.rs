@@ -28,6 +28,7 @@ mod config;
 mod fault;
 mod frame;
 mod guesses;
+mod kinds;
 mod lex;
 mod listen;
 mod local;

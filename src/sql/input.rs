@@ -1,4 +1,4 @@
-//! Texts read as values, as PostgreSQL's types read them, and the names of those types.
+//! Texts read as values, as PostgreSQL's types read them.
 //!
 //! Pure.
 
@@ -27,22 +27,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// By any of its names, which are in lower case; `next` is the word behind the first.
-    pub(crate) fn named(first: &str, next: Option<&str>) -> Option<Kind> {
-        Some(match (first, next) {
-            ("double", Some("precision")) => Kind::Double,
-            ("character", Some("varying")) => Kind::Varchar,
-            ("smallint" | "int2", _) => Kind::Smallint,
-            ("integer" | "int" | "int4", _) => Kind::Integer,
-            ("bigint" | "int8", _) => Kind::Bigint,
-            ("float8", _) => Kind::Double,
-            ("text", _) => Kind::Text,
-            ("varchar", _) => Kind::Varchar,
-            ("boolean" | "bool", _) => Kind::Boolean,
-            _ => return None,
-        })
-    }
-
     /// As errors call it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -53,19 +37,6 @@ impl Kind {
             Kind::Text => "text",
             Kind::Varchar => "character varying",
             Kind::Boolean => "boolean",
-        }
-    }
-
-    /// As PostgreSQL's catalog calls it, and the columns of casts.
-    pub(crate) const fn catalog_name(self) -> &'static str {
-        match self {
-            Kind::Smallint => "int2",
-            Kind::Integer => "int4",
-            Kind::Bigint => "int8",
-            Kind::Double => "float8",
-            Kind::Text => "text",
-            Kind::Varchar => "varchar",
-            Kind::Boolean => "bool",
         }
     }
 
@@ -183,26 +154,5 @@ mod tests {
             assert_eq!(kind.read(text), value, "{text:?} as {}", kind.name());
         }
         assert!(matches!(read("nan", Type::Float), Ok(Value::Float(x)) if x.is_nan()));
-    }
-
-    #[test]
-    fn types_have_all_of_their_names() {
-        for kind in [
-            Kind::Smallint,
-            Kind::Integer,
-            Kind::Bigint,
-            Kind::Double,
-            Kind::Text,
-            Kind::Varchar,
-            Kind::Boolean,
-        ] {
-            assert_eq!(Kind::named(kind.catalog_name(), None), Some(kind));
-            let mut words = kind.name().split(' ');
-            let first = words.next().unwrap();
-            assert_eq!(Kind::named(first, words.next()), Some(kind));
-        }
-        assert_eq!(Kind::named("int", Some("x")), Some(Kind::Integer));
-        assert_eq!(Kind::named("double", None), None);
-        assert_eq!(Kind::named("character", Some("x")), None);
     }
 }

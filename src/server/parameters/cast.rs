@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-use crate::server::lex::{self, Token};
+use crate::server::kinds;
+use crate::server::lex::Token;
 use crate::sql::input::Kind;
 
 pub(super) const BOOL: u32 = 16;
@@ -44,10 +45,7 @@ fn find<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a [Token<'a>]> {
 
 /// The number in `pg_type` of a type that a SELECT may cast to, whose name is at the beginning.
 pub(super) fn of_type(tokens: &[Token<'_>]) -> Option<u32> {
-    let (first, rest) = tokens.split_first()?;
-    let next = rest.first().filter(|next| next.kind == lex::Kind::Word);
-    let next = next.map(Token::value);
-    Some(match Kind::named(&first.value(), next.as_deref())? {
+    Some(match kinds::named(tokens)? {
         Kind::Smallint => INT2,
         Kind::Integer => INT4,
         Kind::Bigint => INT8,

@@ -5,6 +5,7 @@
 use super::What;
 use crate::server::answer::Kind as Column;
 use crate::server::fault::Fault;
+use crate::server::kinds;
 use crate::server::lex::{Kind, Token};
 use crate::sql::input;
 use crate::sql::select::SelectError;
@@ -61,19 +62,12 @@ fn target(tokens: &[Token<'_>]) -> Option<Target> {
         [schema, dot, rest @ ..] if schema.is("pg_catalog") && dot.sign('.') => rest,
         all => all,
     };
-    let (name, next) = match tokens {
-        [one] if matches!(one.kind, Kind::Word | Kind::Name) => (one.value(), None),
-        [a, b] if a.kind == Kind::Word && b.kind == Kind::Word => (a.value(), Some(b.value())),
-        _ => return None,
-    };
-    match (input::Kind::named(&name, next.as_deref()), next) {
-        // Of one word, with another behind it, is no type.
-        (Some(kind), Some(_)) if input::Kind::named(&name, None).is_none() => {
-            Some(Target::Known(kind))
+    match (kinds::named_wholly(tokens), tokens) {
+        (Some(kind), _) => Some(Target::Known(kind)),
+        (None, [one]) if matches!(one.kind, Kind::Word | Kind::Name) => {
+            Some(Target::Other(one.value()))
         }
-        (_, Some(_)) => None,
-        (Some(kind), None) => Some(Target::Known(kind)),
-        (None, None) => Some(Target::Other(name)),
+        _ => None,
     }
 }
 
@@ -87,8 +81,13 @@ impl Cast<'_> {
             Target::Known(kind) => kind,
             Target::Other(name) => return Ok((What::Literal(value, own), name)),
         };
-        let column = column(kind);
-        let done = |value| Ok((What::Literal(value, column), kind.catalog_name().to_owned()));
+        let column = kinds::column(kind);
+        let done = |value| {
+            Ok((
+                What::Literal(value, column),
+                kinds::catalog_name(kind).to_owned(),
+            ))
+        };
         let at = self.value.first().map_or(0, |first| first.char);
         let text = match (value, kind.column()) {
             (Value::Null, _) => return done(Value::Null),
@@ -109,17 +108,6 @@ impl Cast<'_> {
                 Err(Fault::error(error.sqlstate(), error.to_string()).at(at))
             }
         }
-    }
-}
-
-fn column(kind: input::Kind) -> Column {
-    match kind {
-        input::Kind::Smallint => Column::Int2,
-        input::Kind::Integer => Column::Int4,
-        input::Kind::Bigint => Column::Int8,
-        input::Kind::Double => Column::Float8,
-        input::Kind::Text | input::Kind::Varchar => Column::Text,
-        input::Kind::Boolean => Column::Bool,
     }
 }
 
