@@ -23,6 +23,7 @@ const GROUPS: &str = "
     CREATE RESOURCE GROUP neighbour TO (user = 'neighbour') WITH ('cpu_core_limit' = '9');
     CREATE RESOURCE GROUP hoarder TO (user = 'hoarder')
         WITH ('cpu_core_limit' = '1', 'mem_limit' = '48MiB')";
+/// So little that the poll in which a query gives it back is not longer than the neighbour's tail.
 pub(crate) const LIMIT: u64 = 48 << 20;
 /// What each of the hoarder's queries wants.
 const WANTED: usize = 96 << 20;

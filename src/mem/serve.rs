@@ -8,6 +8,7 @@ use super::shortfall::Shortfall;
 /// While it lives, this thread keeps credits of the owners that it works for. Made by [`serve`].
 #[must_use = "credits are given back when the guard is dropped"]
 pub struct Serving {
+    /// Whether the thread ran a worker before, and how it was parked.
     before: (bool, Option<fn()>),
 }
 

@@ -6,32 +6,30 @@ use super::answer::Kind as Column;
 use super::lex::{self, Token};
 use crate::sql::input::Kind;
 
-/// The type whose name is at the beginning, by any of its names.
-pub(super) fn named(tokens: &[Token<'_>]) -> Option<Kind> {
-    let (first, rest) = tokens.split_first()?;
-    let then = |word: &str| rest.first().is_some_and(|next| next.is(word));
-    if !matches!(first.kind, lex::Kind::Word | lex::Kind::Name) {
-        return None;
-    }
-    Some(match first.value().as_str() {
+/// The type whose name is at the beginning, by any of its names, and what is behind the name.
+pub(super) fn named<'a>(tokens: &'a [Token<'a>]) -> Option<(Kind, &'a [Token<'a>])> {
+    let (kind, rest) = match tokens {
+        [a, b, rest @ ..] if a.is("double") && b.is("precision") => (Kind::Double, rest),
+        [a, b, rest @ ..] if a.is("character") && b.is("varying") => (Kind::Varchar, rest),
+        [one, rest @ ..] if matches!(one.kind, lex::Kind::Word | lex::Kind::Name) => {
+            (of_one_word(&one.value())?, rest)
+        }
+        _ => return None,
+    };
+    Some((kind, rest))
+}
+
+fn of_one_word(name: &str) -> Option<Kind> {
+    Some(match name {
         "smallint" | "int2" => Kind::Smallint,
         "integer" | "int" | "int4" => Kind::Integer,
         "bigint" | "int8" => Kind::Bigint,
         "float8" => Kind::Double,
-        "double" if then("precision") => Kind::Double,
         "text" => Kind::Text,
         "varchar" => Kind::Varchar,
-        "character" if then("varying") => Kind::Varchar,
         "boolean" | "bool" => Kind::Boolean,
         _ => return None,
     })
-}
-
-/// The type whose name this is, with nothing behind it.
-pub(super) fn named_wholly(tokens: &[Token<'_>]) -> Option<Kind> {
-    let kind = named(tokens)?;
-    let of_one_word = tokens.first().and_then(|first| named(&[*first])).is_some();
-    (tokens.len() == if of_one_word { 1 } else { 2 }).then_some(kind)
 }
 
 /// Its name in PostgreSQL's catalog, which the columns of casts have.
@@ -75,23 +73,26 @@ mod tests {
             Kind::Varchar,
             Kind::Boolean,
         ] {
-            assert_eq!(named_wholly(&tokens(catalog_name(kind))), Some(kind));
-            assert_eq!(named_wholly(&tokens(kind.name())), Some(kind));
+            for name in [catalog_name(kind), kind.name()] {
+                let tokens = tokens(name);
+                assert!(matches!(named(&tokens), Some((found, [])) if found == kind));
+            }
         }
-        for (text, at_the_beginning, wholly) in [
-            ("INT", Some(Kind::Integer), Some(Kind::Integer)),
-            ("\"int8\"", Some(Kind::Bigint), Some(Kind::Bigint)),
-            ("int x", Some(Kind::Integer), None),
-            ("double precision x", Some(Kind::Double), None),
-            ("double", None, None),
-            ("double \"precision\"", None, None),
-            ("character x", None, None),
-            ("'int'", None, None),
-            ("", None, None),
+        for (text, expected) in [
+            ("INT", Some((Kind::Integer, 0))),
+            ("\"int8\"", Some((Kind::Bigint, 0))),
+            ("int x", Some((Kind::Integer, 1))),
+            ("double precision x", Some((Kind::Double, 1))),
+            ("double", None),
+            ("double \"precision\"", None),
+            ("\"double\" precision", None),
+            ("character x", None),
+            ("'int'", None),
+            ("", None),
         ] {
             let tokens = tokens(text);
-            assert_eq!(named(&tokens), at_the_beginning, "{text}");
-            assert_eq!(named_wholly(&tokens), wholly, "{text}");
+            let found = named(&tokens).map(|(kind, rest)| (kind, rest.len()));
+            assert_eq!(found, expected, "{text}");
         }
     }
 }

@@ -272,6 +272,18 @@ mod tests {
             let fault = select(&tokens(list)).unwrap().unwrap_err();
             assert_eq!((fault.code, fault.at), (code, Some(at)), "{list}");
         }
+        for (list, message) in [
+            ("true::int8", "cannot cast type boolean to bigint"),
+            (
+                "1.5::int2",
+                "a number with a fraction is not cast to smallint here",
+            ),
+        ] {
+            let fault = select(&tokens(list)).unwrap().unwrap_err();
+            assert_eq!(fault.message, message, "{list}");
+        }
+        let fault = select(&tokens("'x'::int4")).unwrap().unwrap_err();
+        assert!(fault.message.contains("integer"), "{}", fault.message);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) enum Unread {
     Range,
 }
 
-/// A type of PostgreSQL's that values are cast to and parameters are of. Columns of views have fewer.
+/// A type of PostgreSQL's that values are cast to. Columns of views have fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Smallint,
@@ -40,8 +40,8 @@ impl Kind {
         }
     }
 
-    /// The type that a column with its values has.
-    pub(crate) const fn column(self) -> Type {
+    /// The type that a column of a view with its values has.
+    pub(crate) const fn in_view(self) -> Type {
         match self {
             Kind::Smallint | Kind::Integer | Kind::Bigint => Type::Int,
             Kind::Double => Type::Float,
@@ -52,7 +52,7 @@ impl Kind {
 
     /// The value of this type that a text stands for.
     pub(crate) fn read(self, text: &str) -> Result<Value, Unread> {
-        let value = read(text, self.column())?;
+        let value = read(text, self.in_view())?;
         let fits = match (&value, self) {
             (Value::Int(n), Kind::Smallint) => i16::try_from(*n).is_ok(),
             (Value::Int(n), Kind::Integer) => i32::try_from(*n).is_ok(),

@@ -7,7 +7,7 @@ use crate::exec::core::NOBODY;
 use crate::exec::group::{End, Group, enqueue};
 use crate::exec::task::Runnable;
 use crate::sched::feedback::{Feedback, LEVELS, Turn, URGENT, level_end, level_of};
-use crate::sched::{MAX_BATCH, batch};
+use crate::sched::{MAX_BATCH, MAX_STEAL, batch};
 use crate::unit::Nanos;
 use crossbeam_deque::Steal;
 use std::sync::atomic::Ordering::Relaxed;
@@ -144,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Takes half of what another worker holds of the served group.
+    /// Takes half of what another worker holds of the served group, [`MAX_STEAL`] at most.
     #[cold]
     pub(super) fn steal(&self) -> bool {
         let group = self.group.borrow();
@@ -162,7 +162,7 @@ impl Worker {
             let task = loop {
                 match seat
                     .ring
-                    .steal_batch_with_limit_and_pop(&self.ring, MAX_BATCH)
+                    .steal_batch_with_limit_and_pop(&self.ring, MAX_STEAL)
                 {
                     Steal::Success(task) => break Some(task),
                     Steal::Retry => {}

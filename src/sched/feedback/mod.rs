@@ -17,7 +17,6 @@
 mod level;
 mod line;
 
-use crate::sched::MAX_BATCH;
 use crate::unit::{Nanos, QueryId};
 use level::Level;
 use line::Line;
@@ -53,6 +52,9 @@ pub struct Turn {
 
 /// Stands for a level in a [`Turn`] of tasks that only have to be dropped.
 pub const URGENT: usize = LEVELS;
+
+/// So far one looks how many urgent tasks in a row are of one stream.
+const URGENT_LOOK: usize = 128;
 
 /// Where a task waits in its stream: a number to find it again by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -327,7 +329,7 @@ impl<T> Feedback<T> {
     pub fn waiting(&self, turn: Turn) -> usize {
         let Some(level) = self.levels.get(turn.level) else {
             let own = |(stream, _): &&(Stream, T)| *stream == turn.stream;
-            return self.urgent.iter().take(MAX_BATCH).take_while(own).count();
+            return self.urgent.iter().take(URGENT_LOOK).take_while(own).count();
         };
         match turn.stream {
             _ if self.heads[turn.level].waiting == 0 => 0,

@@ -11,7 +11,7 @@
 
 use super::{Event, Sim, State, TaskId, Then};
 use crate::sched::feedback::{LEVELS, Stream, Turn, level_end, level_of};
-use crate::sched::{batch, learn};
+use crate::sched::{MAX_STEAL, batch, learn};
 use crate::unit::Nanos;
 use std::collections::VecDeque;
 
@@ -293,14 +293,14 @@ impl Sim {
         (0..n).map_while(|_| g.queue.take(turn)).map(held).collect()
     }
 
-    /// The older half of the longest ring of the group.
+    /// The older half of the longest ring of the group, as many as one may take.
     fn steal(&mut self, group: usize, thief: usize) -> Option<Hand> {
         let others = self.workers.iter_mut().enumerate();
         let hands = others
             .filter(|&(i, _)| i != thief)
             .filter_map(|(_, w)| w.ring_of(group));
         let victim = hands.max_by_key(|hand| hand.ring.len())?;
-        let half = victim.ring.len().div_ceil(2);
+        let half = victim.ring.len().div_ceil(2).min(MAX_STEAL);
         let ring: VecDeque<Held> = victim.ring.drain(..half).collect();
         let first = ring.front()?.task;
         let turn = Turn {

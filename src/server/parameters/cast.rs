@@ -45,7 +45,7 @@ fn find<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a [Token<'a>]> {
 
 /// The number in `pg_type` of a type that a SELECT may cast to, whose name is at the beginning.
 pub(super) fn of_type(tokens: &[Token<'_>]) -> Option<u32> {
-    Some(match kinds::named(tokens)? {
+    Some(match kinds::named(tokens)?.0 {
         Kind::Smallint => INT2,
         Kind::Integer => INT4,
         Kind::Bigint => INT8,

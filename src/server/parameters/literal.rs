@@ -39,17 +39,17 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
     match (oid, binary) {
         (16, true) => match bytes {
             [byte] => Ok(if *byte == 0 { "false" } else { "true" }.to_owned()),
-            _ => Err(bad("boolean")),
+            _ => Err(bad(Kind::Boolean.name())),
         },
         (16, false) => read(Kind::Boolean),
-        (20, true) => whole(array(bytes).map(i64::from_be_bytes), "bigint"),
+        (20, true) => whole(array(bytes).map(i64::from_be_bytes), Kind::Bigint.name()),
         (21, true) => whole(
             array(bytes).map(|it| i16::from_be_bytes(it).into()),
-            "smallint",
+            Kind::Smallint.name(),
         ),
         (23, true) => whole(
             array(bytes).map(|it| i32::from_be_bytes(it).into()),
-            "integer",
+            Kind::Integer.name(),
         ),
         (26, true) => whole(array(bytes).map(|it| u32::from_be_bytes(it).into()), "oid"),
         (20, false) => read(Kind::Bigint),
@@ -59,9 +59,9 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
             Value::Int(n) if u32::try_from(n).is_err() => Err(beyond("oid")),
             value => Ok(value.to_string()),
         },
-        (701, true) => float(array(bytes).map(f64::from_be_bytes), "double precision"),
+        (701, true) => float(array(bytes).map(f64::from_be_bytes), Kind::Double.name()),
         (700, true) => float(array(bytes).map(|it| f32::from_be_bytes(it).into()), "real"),
-        (701 | 1700, false) => match read_as(Kind::Double, "double precision")? {
+        (701 | 1700, false) => match read_as(Kind::Double, Kind::Double.name())? {
             Value::Float(x) => Ok(real(x)),
             other => Ok(other.to_string()),
         },

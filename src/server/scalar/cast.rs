@@ -62,8 +62,8 @@ fn target(tokens: &[Token<'_>]) -> Option<Target> {
         [schema, dot, rest @ ..] if schema.is("pg_catalog") && dot.sign('.') => rest,
         all => all,
     };
-    match (kinds::named_wholly(tokens), tokens) {
-        (Some(kind), _) => Some(Target::Known(kind)),
+    match (kinds::named(tokens), tokens) {
+        (Some((kind, [])), _) => Some(Target::Known(kind)),
         (None, [one]) if matches!(one.kind, Kind::Word | Kind::Name) => {
             Some(Target::Other(one.value()))
         }
@@ -89,7 +89,7 @@ impl Cast<'_> {
             ))
         };
         let at = self.value.first().map_or(0, |first| first.char);
-        let text = match (value, kind.column()) {
+        let text = match (value, kind.in_view()) {
             (Value::Null, _) => return done(Value::Null),
             (Value::Text(text), _) => text,
             (Value::Int(n), Type::Int | Type::Float | Type::Text) => n.to_string(),

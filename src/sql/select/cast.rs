@@ -32,7 +32,7 @@ fn kind_of(data_type: &DataType) -> Option<Kind> {
 
 /// NULL of a type; of text it is like any other, as a text is.
 fn null(kind: Kind) -> Literal {
-    match kind.column() {
+    match kind.in_view() {
         Type::Text => Literal::Null,
         other => Literal::NullOf(other),
     }
@@ -70,7 +70,7 @@ pub(super) fn cast(places: &Places<'_>, expr: Expr, data_type: &DataType) -> Rea
     let Scalar::Literal(literal) = scalar(places, expr)? else {
         return Err(places.refuse("a cast of anything but a literal", at));
     };
-    let text = match (literal.value, kind.column()) {
+    let text = match (literal.value, kind.in_view()) {
         (Literal::Null, _) => {
             return Ok(Scalar::Literal(Spanned::new(null(kind), literal.span)));
         }
