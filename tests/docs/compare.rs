@@ -74,6 +74,10 @@ fn costs_are_those_of_the_benchmarks() {
             range("echo"),
         ),
         (
+            "yield by `quotient::task::yield_now`, beside tokio's own, CPU time",
+            range("yield_own"),
+        ),
+        (
             "yield by tokio's own `yield_now`, CPU time",
             range("yield_tokio"),
         ),
