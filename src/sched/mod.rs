@@ -71,8 +71,8 @@ pub struct Limits {
 /// they touch stay in a core's first cache for a slice. What is left can be seen by all workers.
 pub const MAX_BATCH: usize = 32;
 
-/// The most tasks that a worker takes from another one's ring at once, of which it takes half: so many that two workers
-/// have as good as the same number after one that spawns has been helped.
+/// The most tasks that a worker takes from another one's ring at once, of which it takes half: a ring of up to 256 is
+/// shared evenly by two; from a longer one it takes again when it has run dry.
 pub const MAX_STEAL: usize = 128;
 
 /// How many tasks a worker takes from its group at the start of a slice.

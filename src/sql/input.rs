@@ -14,7 +14,7 @@ pub(crate) enum Unread {
     Range,
 }
 
-/// A type of PostgreSQL's that values are cast to. Columns of views have fewer.
+/// A type of PostgreSQL's that values are cast to. Columns of views have fewer, and parameters may be of more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Smallint,

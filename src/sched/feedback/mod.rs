@@ -53,7 +53,7 @@ pub struct Turn {
 /// Stands for a level in a [`Turn`] of tasks that only have to be dropped.
 pub const URGENT: usize = LEVELS;
 
-/// So far one looks how many urgent tasks in a row are of one stream.
+/// So far one looks how many urgent tasks in a row are of one stream: enough for full batches of up to four workers.
 const URGENT_LOOK: usize = 128;
 
 /// Where a task waits in its stream: a number to find it again by.

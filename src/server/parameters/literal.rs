@@ -84,7 +84,7 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
             let message =
                 format!("a parameter of the type with the number {other} is not supported");
             Err(Fault::error("0A000", message)
-                .hint("text, bigint, double precision and boolean are"))
+                .hint("text, varchar, smallint, integer, bigint, real, double precision and boolean are"))
         }
     }
 }

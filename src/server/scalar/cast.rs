@@ -1,6 +1,6 @@
 //! A literal that is cast, without a view: `'5'::int8`, `CAST($1 AS int8)` with its value.
 //!
-//! Pure. Casts to other types than the views' columns have, and of what is no literal, change nothing.
+//! Pure. Casts to types that [`kinds`] does not know, and of what is no literal, change nothing.
 
 use super::What;
 use crate::server::answer::Kind as Column;
