@@ -45,14 +45,10 @@ fn find<'a>(tokens: &'a [Token<'a>], at: usize) -> Option<&'a [Token<'a>]> {
 
 /// The number in `pg_type` of a type that a SELECT may cast to, whose name is at the beginning.
 pub(super) fn of_type(tokens: &[Token<'_>]) -> Option<u32> {
-    Some(match kinds::named(tokens)?.0 {
-        Kind::Smallint => INT2,
-        Kind::Integer => INT4,
-        Kind::Bigint => INT8,
-        Kind::Double => FLOAT8,
-        Kind::Text => TEXT,
+    let (kind, _) = kinds::named(tokens)?;
+    Some(match kind {
         Kind::Varchar => VARCHAR,
-        Kind::Boolean => BOOL,
+        other => kinds::column(other).oid(),
     })
 }
 

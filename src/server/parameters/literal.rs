@@ -83,8 +83,9 @@ pub(super) fn literal(value: Option<&[u8]>, oid: u32, binary: bool) -> Result<St
         (other, _) => {
             let message =
                 format!("a parameter of the type with the number {other} is not supported");
-            Err(Fault::error("0A000", message)
-                .hint("text, varchar, smallint, integer, bigint, real, double precision and boolean are"))
+            Err(Fault::error("0A000", message).hint(
+                "text, varchar, smallint, integer, bigint, real, double precision and boolean are",
+            ))
         }
     }
 }
