@@ -100,6 +100,13 @@ impl Seen {
             .map(|time| 100.0 * time.as_secs_f64() / self.cores.as_secs_f64())
     }
 
+    /// CPU seconds that a query of the first tenant takes: more where caches, memory or clock are shared with more.
+    fn price(&self) -> f64 {
+        let own = self.loads.iter().filter(|load| load.tenant == 0);
+        let queries: f64 = own.map(|load| load.queries).sum();
+        self.tenants[0].as_secs_f64() / queries
+    }
+
     /// The part of the CPUs that was there for us, 0 to 1.
     fn available(&self) -> f64 {
         1.0 - self.others.as_secs_f64() / self.cores.as_secs_f64()
@@ -121,22 +128,28 @@ fn part(parts: f64) -> String {
 }
 
 /// A promise's ratio. Phases at different times are compared by the CPU time that was there for them: a build that
-/// runs on the same machine for a second is not the governor's doing. What the governor leaves idle is.
+/// runs on the same machine for a second is not the governor's doing. What the governor leaves idle is. And they are compared
+/// at one price of a query, as its own CPU clock tells it: who else uses a cache or a memory bus is not its doing either.
 fn measure(promise: Promise, alone: &Seen, beside: &Seen) -> f64 {
     match promise {
         Promise::Throughput { .. } => {
             beside.rate(|tenant| tenant == 0) / beside.rate(|tenant| tenant == 1)
         }
         Promise::OfAlone { .. } | Promise::OfAloneReserved => {
-            let [beside, alone] =
-                [beside, alone].map(|seen| seen.rate(|tenant| tenant == 0) / seen.available());
-            beside / alone
+            as_it_came(alone, beside) * beside.price() / alone.price()
         }
         Promise::Share { tenant, .. } => {
             beside.rate(|other| other == tenant) / beside.rate(|_| true)
         }
         Promise::Cpu { .. } => beside.tenants[0].as_secs_f64() / beside.tenants[1].as_secs_f64(),
     }
+}
+
+/// The first tenant's queries per second beside the others ÷ alone, at the price that they had then and there.
+fn as_it_came(alone: &Seen, beside: &Seen) -> f64 {
+    let [beside, alone] =
+        [beside, alone].map(|seen| seen.rate(|tenant| tenant == 0) / seen.available());
+    beside / alone
 }
 
 /// One line: what, asked, tokio, Quotient, verdict.
@@ -239,19 +252,31 @@ impl Report {
                 Promise::Share { tenant, .. } => format!("   {} ÷ all, queries/s", names[tenant]),
                 Promise::Cpu { .. } => format!("   {} ÷ {}, CPU time", names[0], names[1]),
             };
-            let [tokio, quotient] = [0, 1].map(|arm| measure(promise, &alone[arm], &beside[arm]));
-            // Not `>`: a ratio that is no number does not hold.
             let asked = suite.asked(promise, workers);
-            let off = |ratio: f64| (ratio / asked - 1.0).abs();
-            let nearer = rules.nearer && off(quotient) < off(tokio);
-            let holds = off(quotient) <= rules.tolerance || nearer;
-            lines.push([
-                what,
-                format!("{asked:.3} ± {:.0} %", rules.tolerance * 100.0),
-                format!("{tokio:.3}"),
-                format!("{quotient:.3}"),
-                self.verdict(holds),
-            ]);
+            let mut judge = |what: String, tolerance: f64, ratio: &dyn Fn(&Seen, &Seen) -> f64| {
+                let [tokio, quotient] = [0, 1].map(|arm| ratio(&alone[arm], &beside[arm]));
+                // Not `>`: a ratio that is no number does not hold.
+                let off = |ratio: f64| (ratio / asked - 1.0).abs();
+                let nearer = rules.nearer && off(quotient) < off(tokio);
+                let holds = off(quotient) <= tolerance || nearer;
+                lines.push([
+                    what,
+                    format!("{asked:.3} ± {:.0} %", tolerance * 100.0),
+                    format!("{tokio:.3}"),
+                    format!("{quotient:.3}"),
+                    self.verdict(holds),
+                ]);
+            };
+            judge(what, rules.tolerance, &|alone, beside| {
+                measure(promise, alone, beside)
+            });
+            if promise.is_of_alone() {
+                judge(
+                    "   the same, as it came".into(),
+                    rules.as_it_came,
+                    &as_it_came,
+                );
+            }
         }
         lines.push(self.worker_time(suite, &beside[1], workers, rules));
         for (number, tenant) in suite.tenants.iter().enumerate() {
@@ -279,6 +304,11 @@ impl Report {
         cost("the same, per query", &|seen| {
             format!("{:.0} µs", seen.outside_per_query())
         });
+        if suite.needs_alone() {
+            cost("CPU of a query of the first tenant", &|seen| {
+                format!("{:.2} ms", 1e3 * seen.price())
+            });
+        }
         cost("CPU used, by service and clients", &|seen| {
             format!("{:.1} %", seen.used()[0])
         });
@@ -294,8 +324,9 @@ answer, so latency is their number ÷ queries/s: a tenant that gets less also wa
 tokio takes turns among all queries, and small ones are done sooner. Quotient takes turns among groups, by weight;
 within a group older queries go first until they have used 200 ms. Its p99 is close to p50, and a small query waits
 for the large ones before it in its own group (2: analysts), but not for those of others (2: dashboards).
-Beside ÷ alone is per second of CPU that other programs left. CPU outside the groups: HTTP, clients, the host, and half
-of each reading of the clock around a query's steps, on both hosts.
+Beside ÷ alone is per second of CPU that other programs left, and at one price of a query in CPU time: that depends on who
+shares caches, memory and clock, other machines on the same host among them. As it came it is without the latter.
+CPU outside the groups: HTTP, clients, the host, and half of each reading of the clock around a query's steps.
 ";
 
 /// Above this, in percent of the CPU, other programs may be why a promise did not hold.
