@@ -9,6 +9,7 @@ use super::worker::Worker;
 use crate::mem;
 use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
+use std::mem::{ManuallyDrop, forget, swap};
 use std::sync::{Arc, OnceLock};
 
 /// What a running task is: kept by the task, lent to the thread while it is polled or dropped.
@@ -19,9 +20,11 @@ pub(super) struct Scope {
 }
 
 scoped_tls::scoped_thread_local!(static WORKER: Worker);
-scoped_tls::scoped_thread_local!(static TASK: Scope);
 
 thread_local! {
+    /// What this thread runs. Without a destructor, so that every poll finds it at once: whoever puts it here takes it back.
+    static TASK: RefCell<Option<ManuallyDrop<Scope>>> = const { RefCell::new(None) };
+
     /// The seat of the worker that ran on this thread last.
     static HOME: RefCell<Option<Arc<CachePadded<Seat>>>> = const { RefCell::new(None) };
 
@@ -65,27 +68,98 @@ pub(super) fn worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     }
 }
 
-/// Runs a task's own code, or drops what is its own: as that task, and with its owner's memory.
+/// Calls `f` with the worker that runs a task on this thread.
+///
+/// # Panics
+///
+/// If there is none: only workers run tasks.
 #[inline]
-pub(super) fn in_task<R>(scope: &Scope, f: impl FnOnce() -> R) -> R {
-    let _owner = mem::enter(scope.task.account().memory());
-    TASK.set(scope, f)
+pub(super) fn own_worker<R>(f: impl FnOnce(&Worker) -> R) -> R {
+    WORKER.with(f)
+}
+
+/// A scope: with its task, or with the thread that runs that.
+pub(super) struct Lendable(Option<ManuallyDrop<Scope>>);
+
+impl Lendable {
+    pub(super) fn new(scope: Scope) -> Lendable {
+        Lendable(Some(ManuallyDrop::new(scope)))
+    }
+
+    /// The scope, unless the thread has it, or it was taken.
+    #[inline]
+    pub(super) fn get(&self) -> Option<&Scope> {
+        self.0.as_deref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self) -> Option<&mut Scope> {
+        self.0.as_deref_mut()
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<Scope> {
+        self.0.take().map(ManuallyDrop::into_inner)
+    }
+
+    /// With the thread if it was here, and here if it was with the thread; what that ran before, if anything, is at the other place
+    /// meanwhile. If [`task`] has lent the thread's scope just now, and whoever has it calls foreign code which runs
+    /// tasks on this thread, then these are taken for that one.
+    #[inline(always)]
+    fn exchange(&mut self) {
+        TASK.with(|task| {
+            if let Ok(mut task) = task.try_borrow_mut() {
+                swap(&mut *task, &mut self.0);
+            }
+        });
+    }
+}
+
+impl Drop for Lendable {
+    #[inline]
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+/// Brings a scope back if a panic gets by.
+struct Lent<'a>(&'a mut Lendable);
+
+impl Drop for Lent<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.0.exchange();
+    }
+}
+
+/// Runs a task's own code, or drops what is its own: as that task, and with its owner's memory. The thread has the scope
+/// meanwhile.
+#[inline]
+pub(super) fn in_task<R>(scope: &mut Lendable, f: impl FnOnce() -> R) -> R {
+    // The scope keeps the owner, here or there.
+    let owner = scope.get().map(|scope| scope.task.account().memory());
+    let _owner = owner.map(|owner| mem::enter_unbound(owner));
+    scope.exchange();
+    let lent = Lent(scope);
+    let result = f();
+    lent.0.exchange();
+    forget(lent);
+    result
 }
 
 /// Whether this thread runs a task.
 #[inline]
 pub(super) fn on_task() -> bool {
-    TASK.is_set()
+    task(|scope| scope.is_some())
 }
 
 /// Calls `f` with the task that this thread runs, if any.
 #[inline]
 pub(super) fn task<R>(f: impl FnOnce(Option<&Scope>) -> R) -> R {
-    if TASK.is_set() {
-        TASK.with(|scope| f(Some(scope)))
-    } else {
-        f(None)
-    }
+    TASK.with(|task| match task.try_borrow() {
+        Ok(task) => f(task.as_deref()),
+        Err(_) => f(None),
+    })
 }
 
 /// The account that spawns without a task around them are charged to, until the guard is dropped.

@@ -244,6 +244,12 @@ pub struct Entered<'a> {
 /// order, as they are by scope; panics included.
 #[inline]
 pub fn enter(handle: &OwnerHandle) -> Entered<'_> {
+    enter_unbound(handle)
+}
+
+/// As [`enter`], for a caller that keeps the owner at least as long as the guard, somewhere that the compiler does not see.
+#[inline]
+pub(crate) fn enter_unbound(handle: &OwnerHandle) -> Entered<'static> {
     Entered {
         before: local::with(|local| local.switch(handle.owner)),
         _handle: PhantomData,

@@ -6,7 +6,7 @@
 use super::meter::Meter;
 use crate::event::span::Span;
 use crate::exec::account::Account;
-use crate::exec::context::{self, Scope};
+use crate::exec::context::{self, Lendable, Scope};
 use crate::exec::join::{Cause, JoinError, Output};
 use crate::exec::task::Task;
 use crate::foreign::contain;
@@ -41,7 +41,7 @@ pub(super) trait Closure: Send {
 
 pub(super) struct Job<F, R: Send + 'static> {
     closure: Option<F>,
-    scope: Scope,
+    scope: Lendable,
     /// Shared with the handle; none once it is published.
     place: Option<Arc<Mutex<Output<R>>>>,
     span: Span,
@@ -61,7 +61,7 @@ impl<F, R: Send + 'static> Job<F, R> {
     ) -> Job<F, R> {
         Job {
             closure: Some(closure),
-            scope,
+            scope: Lendable::new(scope),
             place: Some(place),
             span,
             output: None,
@@ -70,22 +70,26 @@ impl<F, R: Send + 'static> Job<F, R> {
         }
     }
 
-    fn task(&self) -> &Task {
-        &self.scope.task
+    fn task(&self) -> &Arc<Task> {
+        match self.scope.get() {
+            Some(scope) => &scope.task,
+            None => unreachable!("the thread has given it back"),
+        }
     }
 
     /// Drops a closure that was not begun, in its context; the payload if its destructor panicked.
     fn drop_closure(&mut self) -> Option<Box<dyn Any + Send>> {
         let closure = self.closure.take();
-        context::in_task(&self.scope, || {
-            catch_unwind(AssertUnwindSafe(|| self.span.within(|| drop(closure)))).err()
+        let span = &self.span;
+        context::in_task(&mut self.scope, || {
+            catch_unwind(AssertUnwindSafe(|| span.within(|| drop(closure)))).err()
         })
     }
 
     /// It has ended: all that comes before the output.
     fn finish(&mut self, output: Result<R, JoinError>) {
-        let lease = self.scope.lease.take();
-        let task = self.scope.task.clone();
+        let lease = self.scope.get_mut().and_then(|scope| scope.lease.take());
+        let task = self.task().clone();
         let account = task.account();
         if let Err(error) = &output {
             account.task_failed(error);
@@ -130,8 +134,9 @@ where
             return;
         };
         meter.begin();
-        let result = context::in_task(&self.scope, || {
-            catch_unwind(AssertUnwindSafe(|| self.span.within(closure)))
+        let span = &self.span;
+        let result = context::in_task(&mut self.scope, || {
+            catch_unwind(AssertUnwindSafe(|| span.within(closure)))
         });
         if mem::take_doom() {
             // It has run to its end all the same; what else is its query's ends.

@@ -4,7 +4,7 @@
 
 use super::cell::Task;
 use crate::event::span::Span;
-use crate::exec::context::{self, Scope};
+use crate::exec::context::{self, Lendable, Scope};
 use crate::exec::hooks;
 use crate::exec::join::{JoinError, Output};
 use crate::exec::worker::Worker;
@@ -28,7 +28,7 @@ use tokio::task::coop;
 #[repr(C)]
 pub(super) struct Harness<F: Future> {
     /// Until the end; then the worker has it.
-    scope: Option<Scope>,
+    scope: Lendable,
     span: Span,
     #[pin]
     future: Option<F>,
@@ -37,7 +37,7 @@ pub(super) struct Harness<F: Future> {
 impl<F: Future> Harness<F> {
     pub(super) fn new(future: F, scope: Scope, span: Span) -> Harness<F> {
         Harness {
-            scope: Some(scope),
+            scope: Lendable::new(scope),
             span,
             future: Some(future),
         }
@@ -57,15 +57,11 @@ impl<F: Future> Future for Harness<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Output<F::Output>> {
         let this = self.project();
         let (future, span, whose) = (this.future, this.span, this.scope);
-        context::worker(|worker| {
-            // Only workers run tasks. Should that ever change, the task waits instead of running uncharged.
-            let (Some(worker), Some(scope)) = (worker, whose.as_mut()) else {
-                return Poll::Pending;
-            };
+        context::own_worker(|worker| {
             let body = Body {
                 future,
                 span,
-                scope,
+                scope: whose,
             };
             let polled = body.step(worker, cx);
             if polled.is_ready() {
@@ -101,13 +97,16 @@ pub(in crate::exec) fn conclude(worker: &Worker, task: &Arc<Task>) {
 struct Body<'a, F> {
     future: Pin<&'a mut Option<F>>,
     span: &'a mut Span,
-    scope: &'a mut Scope,
+    scope: &'a mut Lendable,
 }
 
 impl<F: Future> Body<'_, F> {
     #[inline]
-    fn task(&self) -> &Task {
-        &self.scope.task
+    fn task(&self) -> &Arc<Task> {
+        match self.scope.get() {
+            Some(scope) => &scope.task,
+            None => unreachable!("the thread has given it back"),
+        }
     }
 
     #[inline]
@@ -247,7 +246,7 @@ impl<F: Future> Body<'_, F> {
     }
 
     fn begin_to_wait(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Step<F::Output> {
-        let task = &self.scope.task;
+        let task = self.task();
         let ticket =
             task.account
                 .waiting
@@ -277,8 +276,8 @@ impl<F: Future> Body<'_, F> {
 
     /// The future is gone: gives back what the task held.
     fn let_go(&mut self) {
-        let lease = self.scope.lease.take();
-        let task = &self.scope.task;
+        let lease = self.scope.get_mut().and_then(|scope| scope.lease.take());
+        let task = self.task();
         if let Some(ticket) = task.flags.ticket() {
             drop(task.account.waiting.leave(ticket));
         }
@@ -305,11 +304,11 @@ impl<F: Future> PinnedDrop for Harness<F> {
     fn drop(self: Pin<&mut Self>) {
         let this = self.project();
         // Reached with the future still there only if a runnable was dropped instead of run.
-        if let (Some(scope), true) = (this.scope, this.future.is_some()) {
+        if this.scope.get().is_some() && this.future.is_some() {
             let mut body = Body {
                 future: this.future,
                 span: this.span,
-                scope,
+                scope: this.scope,
             };
             let error = body.cancel();
             body.let_go();

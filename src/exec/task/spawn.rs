@@ -116,14 +116,18 @@ where
 
 /// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.
 fn schedule(runnable: Runnable, info: ScheduleInfo) {
-    context::worker(|worker| match worker {
-        // Between two polls, as its own is over: what is allocated is the process's already.
-        Some(worker) if info.woken_while_running && worker.serves(runnable.metadata().stream()) => {
+    if !info.woken_while_running {
+        return context::worker(|worker| schedule_elsewhere(runnable, worker));
+    }
+    // Whoever polled it says so, between two polls: what is allocated is the process's already.
+    context::own_worker(|worker| {
+        if worker.serves(runnable.metadata().stream()) {
             runnable.metadata().task.woken();
             worker.push_yielded(runnable);
+        } else {
+            schedule_elsewhere(runnable, Some(worker));
         }
-        _ => schedule_elsewhere(runnable, worker),
-    })
+    });
 }
 
 /// As [`schedule`], for what was woken in a poll of another task or outside of all, or is of a stream that is served no more.
