@@ -5,12 +5,14 @@
 //! slot is free and the query has ended. There is no other way for a slot to come back, so there is none to
 //! forget: cancel, panic, abort and drop all end in dropping.
 
+mod ancestry;
 mod current;
 mod late;
 pub(crate) mod memory;
 mod reason;
 mod runaway;
 
+pub(crate) use ancestry::Ancestry;
 pub(crate) use late::LateQuery;
 
 pub use current::{Current, current, record_scan_bytes, record_scan_rows};
@@ -23,7 +25,7 @@ use crate::exec::account::Account;
 use crate::exec::join::{JoinError, JoinHandle};
 use crate::exec::task::{self, Lease, Origin};
 use crate::mem;
-use crate::unit::{GroupId, QueryId};
+use crate::unit::QueryId;
 use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
@@ -47,6 +49,7 @@ struct Core {
     /// Its place. A query that moves to another group takes one there and gives this one back.
     /// None while it is being dropped.
     permit: Mutex<Option<Permit>>,
+    ancestry: Ancestry,
     admitted: Instant,
     ended: Box<dyn Fn(QueryId, Outcome) + Send + Sync>,
 }
@@ -105,6 +108,7 @@ impl Query {
     pub(crate) fn new(
         account: Arc<Account>,
         permit: Permit,
+        ancestry: Ancestry,
         ended: impl Fn(QueryId, Outcome) + Send + Sync + 'static,
     ) -> Query {
         Query {
@@ -112,6 +116,7 @@ impl Query {
                 id: account.query().unwrap_or(QueryId(0)),
                 account,
                 permit: Mutex::new(Some(permit)),
+                ancestry,
                 admitted: Instant::now(),
                 ended: Box::new(ended),
             }),
@@ -241,14 +246,13 @@ impl Query {
         &self.core.account
     }
 
-    /// The group whose place it holds.
-    pub(crate) fn place(&self) -> Option<GroupId> {
-        self.core.permit.lock().as_ref().map(Permit::group)
-    }
-
-    /// Its place for one more query, which was admitted from inside one of its tasks.
-    pub(crate) fn share_place(&self) -> Option<Permit> {
-        self.core.permit.lock().as_ref().map(Permit::share)
+    /// Its place, if it is such a one, for one more query, which was admitted from inside one of its tasks.
+    pub(crate) fn share_place(&self, such: impl Fn(&Permit) -> bool) -> Option<Permit> {
+        let permit = self.core.permit.lock();
+        permit
+            .as_ref()
+            .filter(|permit| such(permit))
+            .map(Permit::share)
     }
 
     /// Takes another place; the one it had, for the caller to give back.
@@ -280,6 +284,10 @@ impl Query {
 pub(crate) struct WeakQuery(std::sync::Weak<Core>);
 
 impl WeakQuery {
+    fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
     pub(crate) fn upgrade(&self) -> Option<Query> {
         Some(Query {
             core: self.0.upgrade()?,

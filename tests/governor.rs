@@ -138,6 +138,92 @@ async fn a_nested_query_of_the_same_group_shares_its_parents_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_leads_back_to_a_group_further_up_does_not_wait_for_itself() {
+    let governor = governor(ONE).await;
+    let add = "CREATE RESOURCE GROUP etl TO (user='etl') WITH ('concurrency_limit'='1')";
+    governor.execute(add).await.unwrap();
+    let etl = || Attributes::new().user("etl");
+    let (query, inside) = (governor.admit(&bi()).await.unwrap(), governor.clone());
+    let places = query.run(async move {
+        let below = inside.try_admit(&etl()).unwrap();
+        let deeper = inside.clone();
+        let kept = below.run(async move {
+            // A third level, of the second one's group, and a fourth of the first one's.
+            let third = deeper.try_admit(&bi()).unwrap();
+            let deepest = deeper.clone();
+            third
+                .run(async move {
+                    deepest
+                        .try_admit(&etl())
+                        .map(|query| query.group().to_owned())
+                })
+                .await
+                .unwrap()
+                .unwrap()
+        });
+        let group = kept.await.unwrap();
+        drop(below);
+        (group, inside.try_admit(&etl()).is_ok())
+    });
+    assert_eq!(places.await.unwrap(), ("etl".to_owned(), true));
+    // Everything has come back, once.
+    let busy = governor.try_admit(&bi());
+    assert!(
+        matches!(busy, Err(AdmissionError::Rejected { running: 1, .. })),
+        "{busy:?}"
+    );
+    drop(query);
+    let _query = governor.try_admit(&bi()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ancestor_that_has_ended_has_no_place_to_share() {
+    let governor = governor(ONE).await;
+    let add = "CREATE RESOURCE GROUP etl TO (user='etl') WITH ('cpu_core_limit'='1')";
+    governor.execute(add).await.unwrap();
+    let query = governor.admit(&bi()).await.unwrap();
+    let inside = governor.clone();
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
+    let below = query.run(async move { inside.try_admit(&Attributes::new().user("etl")) });
+    let below = below.await.unwrap().unwrap();
+    let inside = governor.clone();
+    let late = below.spawn(async move {
+        gone.await.unwrap();
+        inside.try_admit(&bi()).map(drop)
+    });
+    drop(query);
+    let _other = governor.admit(&bi()).await.unwrap();
+    go.send(()).unwrap();
+    let refused = late.await.unwrap();
+    assert!(
+        matches!(refused, Err(AdmissionError::Rejected { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_of_another_governor_lends_no_place() {
+    // The same script: the groups of both have the same numbers.
+    let (one, other) = (governor(ONE).await, governor(ONE).await);
+    let _busy = other.admit(&bi()).await.unwrap();
+    let query = one.admit(&bi()).await.unwrap();
+    let (inside, own) = (other.clone(), one.clone());
+    let admitted = query.run(async move {
+        let refused = inside.try_admit(&bi()).map(drop);
+        // What one's governor lends, it lends through another's query too.
+        let through = inside.try_admit(&Attributes::new()).unwrap();
+        let lent = through.run(async move { own.try_admit(&bi()).map(drop) });
+        (refused, lent.await.unwrap())
+    });
+    let (refused, lent) = admitted.await.unwrap();
+    assert!(
+        matches!(refused, Err(AdmissionError::Rejected { .. })),
+        "{refused:?}"
+    );
+    lent.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_spawn_says_why() {
     let governor = governor(ONE).await;
     let _held = governor.admit(&bi()).await.unwrap();

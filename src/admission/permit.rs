@@ -28,6 +28,11 @@ impl Permit {
         self.0.group
     }
 
+    /// Whether it is a place of this group at this gate. Other gates have groups of the same numbers.
+    pub fn is_of(&self, gate: &Gate, group: GroupId) -> bool {
+        self.0.group == group && self.0.gate.is(gate)
+    }
+
     /// The same place for one more query: one that was admitted from inside a task of this one, in the same group.
     /// A group of limit 1 can so nest without waiting for itself. The place is free when the last sharer ends.
     ///

@@ -3,13 +3,11 @@
 //! Wiring; any thread. The request has arrived, and is in the line or not, from when the value is there; the future
 //! only waits.
 
-use super::admit::{InLine, account, thawed};
-use super::routing::Entry;
+use super::admit::{Coming, InLine, thawed};
 use super::{Governor, Inner};
 use crate::admission::{AdmissionError, Arrived, Permit};
 use crate::classify::Attributes;
 use crate::query::Query;
-use crate::unit::QueryId;
 use std::borrow::Borrow;
 use std::future::Future;
 use std::pin::Pin;
@@ -20,9 +18,7 @@ use std::task::{Context, Poll};
 #[must_use = "it leaves the line when it is dropped"]
 pub(crate) struct Admission<A> {
     governor: Arc<Inner>,
-    entry: Arc<Entry>,
-    query: QueryId,
-    attributes: A,
+    coming: Coming<A>,
     state: State,
 }
 
@@ -38,12 +34,10 @@ impl Governor {
         &self,
         attributes: A,
     ) -> Result<Admission<A>, AdmissionError> {
-        let (entry, query, arrived) = self.arrive(attributes.borrow())?;
+        let (coming, arrived) = self.arrive(attributes)?;
         Ok(Admission {
             governor: self.inner.clone(),
-            entry,
-            query,
-            attributes,
+            coming,
             state: match arrived {
                 Arrived::In(permit) => State::Has(permit),
                 Arrived::Waits(waiting) => State::Waits(InLine::new(waiting)),
@@ -78,14 +72,11 @@ impl<A: Borrow<Attributes>> Future for Admission<A> {
             },
             State::Over => return Poll::Pending,
         };
-        thawed(&self.entry)?;
-        let account = account(&self.entry, self.query);
-        let attributes = self.attributes.borrow();
-        Poll::Ready(Ok(self.governor.enrol(
-            &self.entry,
-            account,
-            permit,
-            attributes,
-        )))
+        let Admission {
+            governor, coming, ..
+        } = &mut *self;
+        thawed(&coming.entry)?;
+        let account = coming.account();
+        Poll::Ready(Ok(governor.enrol(coming, account, permit)))
     }
 }

@@ -10,13 +10,23 @@ use crate::exec::account::Account;
 use crate::exec::join::JoinHandle;
 use crate::exec::task;
 use crate::mem;
-use crate::query::{KillReason, LateQuery, Query};
+use crate::query::{Ancestry, KillReason, LateQuery, Query};
 use crate::unit::QueryId;
+use std::borrow::Borrow;
 use std::future::Future;
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+
+/// A query that has arrived and is not admitted yet: all but its place and its account.
+pub(super) struct Coming<A> {
+    pub(super) entry: Arc<Entry>,
+    pub(super) id: QueryId,
+    ancestry: Ancestry,
+    attributes: A,
+}
 
 impl Governor {
     /// The group that a request with these attributes goes to.
@@ -71,7 +81,8 @@ impl Governor {
     /// group's concurrency_limit, at query_runner_threads, or while admission is throttled for memory. The wait ends
     /// after the group's queue_timeout, counted from here and on tokio's clock.
     ///
-    /// A query inside a query of the same group shares its place, and never waits.
+    /// A query inside a query of the same group shares its place, and never waits; nor does one further down, as long as
+    /// that query lives.
     ///
     /// # Errors
     ///
@@ -98,29 +109,50 @@ impl Governor {
     /// As [`Governor::admit`]; [`AdmissionError::Rejected`] and [`AdmissionError::MemoryThrottled`] in place of a
     /// wait.
     pub fn try_admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
-        let (entry, permit) = self.find_place(attributes, |entry| match shared(entry) {
-            Some(permit) => Ok(permit),
-            None => self.inner.gate.try_admit(entry.id),
+        let gate = &self.inner.gate;
+        let ancestry = Ancestry::here();
+        let (entry, permit) = self.find_place(attributes, |entry| {
+            match ancestry.share_place(|place| place.is_of(gate, entry.id)) {
+                Some(permit) => Ok(permit),
+                None => gate.try_admit(entry.id),
+            }
         })?;
-        let account = account(&entry, Query::next_id());
-        Ok(self.inner.enrol(&entry, account, permit, attributes))
+        let mut coming = Coming {
+            entry,
+            id: Query::next_id(),
+            ancestry,
+            attributes,
+        };
+        let account = coming.account();
+        Ok(self.inner.enrol(&mut coming, account, permit))
     }
 
-    /// A place, or a place in the line, under the id that the query has from here on.
-    pub(super) fn arrive(
+    /// A query with its place, or its place in the line.
+    pub(super) fn arrive<A: Borrow<Attributes>>(
         &self,
-        attributes: &Attributes,
-    ) -> Result<(Arc<Entry>, QueryId, Arrived), AdmissionError> {
-        let query = Query::next_id();
+        attributes: A,
+    ) -> Result<(Coming<A>, Arrived), AdmissionError> {
+        let id = Query::next_id();
+        let asking = attributes.borrow();
         let who = || Who {
-            user: attributes.get_user().map(Arc::from),
-            dbs: attributes.get_dbs().map(Arc::from).collect(),
+            user: asking.get_user().map(Arc::from),
+            dbs: asking.get_dbs().map(Arc::from).collect(),
         };
-        let (entry, arrived) = self.find_place(attributes, |entry| match shared(entry) {
-            Some(permit) => Ok(Arrived::In(permit)),
-            None => self.inner.gate.arrive(entry.id, query, who),
+        let gate = &self.inner.gate;
+        let ancestry = Ancestry::here();
+        let (entry, arrived) = self.find_place(asking, |entry| {
+            match ancestry.share_place(|place| place.is_of(gate, entry.id)) {
+                Some(permit) => Ok(Arrived::In(permit)),
+                None => gate.arrive(entry.id, id, who),
+            }
         })?;
-        Ok((entry, query, arrived))
+        let coming = Coming {
+            entry,
+            id,
+            ancestry,
+            attributes,
+        };
+        Ok((coming, arrived))
     }
 
     fn find_place<T>(
@@ -158,29 +190,34 @@ impl Governor {
             let cause = KillReason::NotAdmitted(refusal).into_cause();
             task::refused(&self.inner.routing.load().default().loose, cause)
         };
-        let (entry, query, arrived) = match self.arrive(attributes) {
+        let (mut coming, arrived) = match self.arrive(attributes) {
             Ok(arrived) => arrived,
             Err(refusal) => return refused(refusal),
         };
-        let account = account(&entry, query);
+        let account = coming.account();
         match arrived {
             Arrived::In(permit) => {
-                let query = self.inner.enrol(&entry, account, permit, attributes);
+                let query = self.inner.enrol(&mut coming, account, permit);
                 query.spawn(future)
             }
             Arrived::Waits(waiting) => {
                 let governor = Arc::downgrade(&self.inner);
                 let late = LateQuery::new();
                 let lease = late.lease();
-                let work = admitted(
-                    governor,
+                let Coming {
                     entry,
-                    account.clone(),
-                    late,
-                    attributes.clone(),
-                    InLine::new(waiting),
-                    future,
-                );
+                    id,
+                    ancestry,
+                    attributes,
+                } = coming;
+                let coming = Coming {
+                    entry,
+                    id,
+                    ancestry,
+                    attributes: attributes.clone(),
+                };
+                let in_line = InLine::new(waiting);
+                let work = admitted(governor, coming, account.clone(), late, in_line, future);
                 task::spawn(&account, Some(lease), work)
             }
         }
@@ -197,17 +234,12 @@ pub(super) fn thawed(entry: &Entry) -> Result<(), AdmissionError> {
     }
 }
 
-/// A query inside a query of the same group shares its parent's place: limit 1 must not deadlock.
-fn shared(entry: &Entry) -> Option<Permit> {
-    let parent = Query::current()?;
-    let same = parent.place() == Some(entry.id);
-    same.then(|| parent.share_place()).flatten()
-}
-
-/// The account of a query of this group, which may use what the group allows.
-pub(super) fn account(entry: &Entry, query: QueryId) -> Arc<Account> {
-    let limits = entry.fuse.limits.clone();
-    Account::for_query(entry.group.clone(), query, limits)
+impl<A> Coming<A> {
+    /// Its account. Not before it is needed: there may be more in lines than the memory's table has owners.
+    pub(super) fn account(&self) -> Arc<Account> {
+        let limits = self.entry.fuse.limits.clone();
+        Account::for_query(self.entry.group.clone(), self.id, limits)
+    }
 }
 
 /// A place in the line. What its polls and its end do at the gate is not done in the name of the task that waits:
@@ -242,17 +274,16 @@ impl Drop for InLine {
 /// The task of a query that has to wait first.
 async fn admitted<F: Future>(
     governor: Weak<Inner>,
-    entry: Arc<Entry>,
+    mut coming: Coming<Attributes>,
     account: Arc<Account>,
     late: LateQuery,
-    attributes: Attributes,
     waiting: InLine,
     future: F,
 ) -> F::Output {
     let let_in = waiting.await;
-    let answer = match let_in.and_then(|permit| thawed(&entry).map(|()| permit)) {
+    let answer = match let_in.and_then(|permit| thawed(&coming.entry).map(|()| permit)) {
         Ok(permit) => match governor.upgrade() {
-            Some(governor) => Ok(governor.enrol(&entry, account.clone(), permit, &attributes)),
+            Some(governor) => Ok(governor.enrol(&mut coming, account.clone(), permit)),
             None => Err(KillReason::Shutdown),
         },
         Err(refusal) => Err(KillReason::NotAdmitted(refusal)),
@@ -274,21 +305,21 @@ async fn admitted<F: Future>(
 
 impl Inner {
     /// A query with its place, known to the governor until it ends.
-    pub(super) fn enrol(
+    pub(super) fn enrol<A: Borrow<Attributes>>(
         self: &Arc<Inner>,
-        entry: &Arc<Entry>,
+        coming: &mut Coming<A>,
         account: Arc<Account>,
         permit: Permit,
-        attributes: &Attributes,
     ) -> Query {
         let _ours = mem::enter_process();
         let weak = Arc::downgrade(self);
-        let query = Query::new(account, permit, move |id, outcome| {
+        let ancestry = take(&mut coming.ancestry);
+        let query = Query::new(account, permit, ancestry, move |id, outcome| {
             if let Some(inner) = weak.upgrade() {
                 inner.ended(id, outcome);
             }
         });
-        self.begin(&query, entry, attributes);
+        self.begin(&query, &coming.entry, coming.attributes.borrow());
         query
     }
 }

@@ -61,8 +61,8 @@ pub(crate) use doom::dooms;
 pub use error::MemoryError;
 pub(crate) use fallible::lifted;
 pub use fallible::{fallible, is_fallible};
-pub(crate) use owner::{enter_process, enter_unbound};
 pub use owner::{Entered, Owner, OwnerHandle, enter, is_installed, root_used, shared_owners};
+pub(crate) use owner::{enter_process, enter_unbound};
 pub use reservation::Reservation;
 pub use rules::{
     CHUNK, LARGE, MemoryOverrun, Request, Ruling, chunk, excess, grace, holds_its_share,

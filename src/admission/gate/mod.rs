@@ -80,6 +80,11 @@ impl Default for Gate {
 }
 
 impl Gate {
+    /// Whether the other one is a clone of it.
+    pub(super) fn is(&self, other: &Gate) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// A gate without groups, and without a limit over all of them. Its time is tokio's: that of the runtime that it
     /// is made in.
     pub fn new() -> Gate {
