@@ -152,7 +152,7 @@ impl Query {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        task::spawn(&self.core.account, Some(self.lease()), future)
+        task::spawn(self.core.account.clone(), Some(self.lease()), future)
     }
 
     /// Spawns a task of this query and awaits it.
@@ -182,7 +182,8 @@ impl Query {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        task::spawn_as(origin, &self.core.account, Some(self.lease()), future)
+        let account = self.core.account.clone();
+        task::spawn_as(origin, account, Some(self.lease()), future)
     }
 
     /// What it has used so far.
@@ -246,8 +247,14 @@ impl Query {
         &self.core.account
     }
 
-    /// Its place, if it is such a one, for one more query, which was admitted from inside one of its tasks.
+    /// Such a place for one more query, which was admitted inside of this one: its own, or that of the nearest query that it is
+    /// nested in itself.
     pub(crate) fn share_place(&self, such: impl Fn(&Permit) -> bool) -> Option<Permit> {
+        let own = self.share_own_place(&such);
+        own.or_else(|| self.core.ancestry.share_place(such))
+    }
+
+    fn share_own_place(&self, such: &impl Fn(&Permit) -> bool) -> Option<Permit> {
         let permit = self.core.permit.lock();
         permit
             .as_ref()

@@ -1,5 +1,6 @@
 //! The governor from outside: DDL, classification, admission, slots, inheritance, views.
 
+use quotient::task::current;
 use quotient::{AdmissionError, Attributes, Governor, KillReason, QueryType};
 use std::time::Duration;
 
@@ -148,18 +149,15 @@ async fn a_line_that_leads_back_to_a_group_further_up_does_not_wait_for_itself()
         let below = inside.try_admit(&etl()).unwrap();
         let deeper = inside.clone();
         let kept = below.run(async move {
-            // A third level, of the second one's group, and a fourth of the first one's.
-            let third = deeper.try_admit(&bi()).unwrap();
+            // In a third and a fourth level, by each way of asking.
+            let third = deeper.admit(&bi()).await.unwrap();
+            assert!(deeper.try_admit(&bi()).is_ok());
             let deepest = deeper.clone();
-            third
-                .run(async move {
-                    deepest
-                        .try_admit(&etl())
-                        .map(|query| query.group().to_owned())
-                })
-                .await
-                .unwrap()
-                .unwrap()
+            let fourth = third.run(async move {
+                let group = async { current().map(|task| task.group().to_owned()) };
+                deepest.spawn(&etl(), group).await.unwrap().unwrap()
+            });
+            fourth.await.unwrap()
         });
         let group = kept.await.unwrap();
         drop(below);

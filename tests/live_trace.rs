@@ -103,7 +103,7 @@ fn ten_thousand_tiny_tasks_that_a_late_poll_has_spawned_have_few_slices() {
     });
     let account = Account::for_group(Group::new(&core, "g", Weight::new(1)));
     let late = core.clone();
-    drop(task::spawn(&account, None, async move {
+    drop(task::spawn(account.clone(), None, async move {
         for _ in 0..10_000 {
             let hand = hand.clone();
             drop(quotient::spawn(async move {

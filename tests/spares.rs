@@ -368,9 +368,9 @@ fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
     let account = Account::for_group(group);
     let (release, parked) = std::sync::mpsc::channel::<()>();
     let (begun, begins) = std::sync::mpsc::channel();
-    let lost = task::spawn(&account, None, async move {
+    let lost = task::spawn(account.clone(), None, async move {
         // Woken into the hands of the worker that is lost.
-        let child = task::spawn(&quotient_account(), None, async { 1 });
+        let child = task::spawn(quotient_account(), None, async { 1 });
         begun.send(child).unwrap();
         let _ = parked.recv();
     });
@@ -378,7 +378,7 @@ fn a_worker_that_never_comes_back_is_replaced_up_to_a_bound() {
     assert!(core.replace_worker(0));
     assert!(!core.replace_worker(0), "one for each worker at most");
     assert_eq!(runtime.block_on(child).unwrap(), 1);
-    let later = task::spawn(&account, None, async { 2 });
+    let later = task::spawn(account.clone(), None, async { 2 });
     assert_eq!(runtime.block_on(later).unwrap(), 2);
     drop(release);
     runtime.block_on(lost).unwrap();

@@ -117,7 +117,7 @@ fn three_times(tasks: u64, times: (Nanos, Nanos)) -> Vec<(u64, u64)> {
     let account = Account::for_group(Group::new(&core, "g", Weight::new(1)));
     let (other, worker) = (workers.remove(1), workers.remove(0));
     let (report, seen) = channel();
-    drop(task::spawn(&account, None, async move {
+    drop(task::spawn(account.clone(), None, async move {
         let mut other = Other::new(other);
         for _ in 0..3 {
             report
@@ -167,7 +167,7 @@ fn what_a_long_poll_holds_is_taken_after_a_slice_of_mail_alone() {
     let ((go, told), (spawned, said)) = (channel::<()>(), channel());
     let mail = Arc::new(tokio::sync::Notify::new());
     let (answer, notified) = (hand.clone(), mail.clone());
-    drop(task::spawn(&account, None, async move {
+    drop(task::spawn(account.clone(), None, async move {
         notified.notified().await;
         go.send(()).unwrap();
         said.recv().unwrap();
@@ -177,7 +177,7 @@ fn what_a_long_poll_holds_is_taken_after_a_slice_of_mail_alone() {
     let other = Other::new(other);
     let ((begun, begins), (end, ends)) = (channel(), channel::<()>());
     let (ran, all_ran) = channel();
-    drop(task::spawn(&account, None, async move {
+    drop(task::spawn(account.clone(), None, async move {
         begun.send(()).unwrap();
         told.recv().unwrap();
         for _ in 0..10 {
@@ -221,7 +221,7 @@ fn what_a_task_spawns_that_was_served_alone_is_taken_by_a_worker_that_looks() {
     let done = Arc::new(AtomicU64::new(0));
     let seen = done.clone();
     let (report, taken) = channel();
-    drop(task::spawn(&account, None, async move {
+    drop(task::spawn(account.clone(), None, async move {
         comes.recv().await.unwrap();
         for _ in 0..8 {
             let done = seen.clone();
@@ -254,7 +254,7 @@ fn groups_that_mail_makes_ready_by_turns_are_entitled_to_no_idle_time() {
         let mail = Arc::new(tokio::sync::Notify::new());
         let (notified, hand) = (mail.clone(), hand.clone());
         drop(task::spawn(
-            &Account::for_group(group.clone()),
+            Account::for_group(group.clone()),
             None,
             async move {
                 loop {

@@ -107,6 +107,11 @@ impl Seen {
         self.tenants[0].as_secs_f64() / queries
     }
 
+    /// CPU time of the first tenant's queries ÷ the CPU time that was there for us.
+    fn cpu_of_first(&self) -> f64 {
+        self.tenants[0].as_secs_f64() / self.cores.as_secs_f64() / self.available()
+    }
+
     /// The part of the CPUs that was there for us, 0 to 1.
     fn available(&self) -> f64 {
         1.0 - self.others.as_secs_f64() / self.cores.as_secs_f64()
@@ -128,15 +133,16 @@ fn part(parts: f64) -> String {
 }
 
 /// A promise's ratio. Phases at different times are compared by the CPU time that was there for them: a build that
-/// runs on the same machine for a second is not the governor's doing. What the governor leaves idle is. And they are compared
-/// at one price of a query, as its own CPU clock tells it: who else uses a cache or a memory bus is not its doing either.
+/// runs on the same machine for a second is not the governor's doing. What the governor leaves idle is. And they are compared by
+/// the CPU time of queries, not by their number: who else uses a cache or a memory bus is not its doing either.
 fn measure(promise: Promise, alone: &Seen, beside: &Seen) -> f64 {
     match promise {
         Promise::Throughput { .. } => {
             beside.rate(|tenant| tenant == 0) / beside.rate(|tenant| tenant == 1)
         }
         Promise::OfAlone { .. } | Promise::OfAloneReserved => {
-            as_it_came(alone, beside) * beside.price() / alone.price()
+            let [beside, alone] = [beside, alone].map(Seen::cpu_of_first);
+            beside / alone
         }
         Promise::Share { tenant, .. } => {
             beside.rate(|other| other == tenant) / beside.rate(|_| true)
@@ -145,8 +151,8 @@ fn measure(promise: Promise, alone: &Seen, beside: &Seen) -> f64 {
     }
 }
 
-/// The first tenant's queries per second beside the others ÷ alone, at the price that they had then and there.
-fn as_it_came(alone: &Seen, beside: &Seen) -> f64 {
+/// The first tenant's queries per second beside the others ÷ alone, at what they cost then and there.
+fn throughput(alone: &Seen, beside: &Seen) -> f64 {
     let [beside, alone] =
         [beside, alone].map(|seen| seen.rate(|tenant| tenant == 0) / seen.available());
     beside / alone
@@ -247,7 +253,7 @@ impl Report {
             let what = match promise {
                 Promise::Throughput { .. } => format!("   {} ÷ {}, queries/s", names[0], names[1]),
                 Promise::OfAlone { .. } | Promise::OfAloneReserved => {
-                    format!("   {} beside ÷ alone, queries/s", names[0])
+                    format!("   {} beside ÷ alone, CPU of queries", names[0])
                 }
                 Promise::Share { tenant, .. } => format!("   {} ÷ all, queries/s", names[tenant]),
                 Promise::Cpu { .. } => format!("   {} ÷ {}, CPU time", names[0], names[1]),
@@ -272,9 +278,9 @@ impl Report {
             });
             if promise.is_of_alone() {
                 judge(
-                    "   the same, as it came".into(),
-                    rules.as_it_came,
-                    &as_it_came,
+                    "   the same, queries/s".into(),
+                    rules.throughput,
+                    &throughput,
                 );
             }
         }
@@ -324,9 +330,9 @@ answer, so latency is their number ÷ queries/s: a tenant that gets less also wa
 tokio takes turns among all queries, and small ones are done sooner. Quotient takes turns among groups, by weight;
 within a group older queries go first until they have used 200 ms. Its p99 is close to p50, and a small query waits
 for the large ones before it in its own group (2: analysts), but not for those of others (2: dashboards).
-Beside ÷ alone is per second of CPU that other programs left, and at one price of a query in CPU time: that depends on who
-shares caches, memory and clock, other machines on the same host among them. As it came it is without the latter.
-CPU outside the groups: HTTP, clients, the host, and half of each reading of the clock around a query's steps.
+Beside ÷ alone is per second of CPU that other programs left. In queries/s it is less exact: what a query costs depends on who
+else uses caches, memory and clock at the time, other machines on the same host among them.
+CPU outside the groups: HTTP, clients, the host, and half of each reading of the clock around a query's steps, on both hosts.
 ";
 
 /// Above this, in percent of the CPU, other programs may be why a promise did not hold.

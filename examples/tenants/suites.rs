@@ -8,8 +8,8 @@ use crate::table::{BLOCKS, CUSTOMERS, DAYS, REGIONS, mix};
 pub(crate) struct Rules {
     /// How far a ratio may be from what was asked, as a part of it.
     pub(crate) tolerance: f64,
-    /// The same for queries per second beside others ÷ alone, if queries cost more CPU time in one of the two.
-    pub(crate) as_it_came: f64,
+    /// The same for queries per second beside others ÷ alone, where queries may cost more in one of the two.
+    pub(crate) throughput: f64,
     /// How far a tenant's share of the worker time may be from its share of the weights, as a part of the whole.
     pub(crate) share: f64,
     /// Whether a ratio that is nearer to what was asked than plain tokio's will do.
@@ -20,7 +20,7 @@ impl Rules {
     /// What is promised.
     pub(crate) const FULL: Rules = Rules {
         tolerance: 0.05,
-        as_it_came: 0.25,
+        throughput: 0.25,
         share: 0.01,
         nearer: false,
     };
@@ -28,7 +28,7 @@ impl Rules {
     /// a worker may lose dozens of milliseconds to it, and with it the tenant whose query it runs.
     pub(crate) const QUICK: Rules = Rules {
         tolerance: 0.25,
-        as_it_came: 0.4,
+        throughput: 0.4,
         share: 0.06,
         nearer: true,
     };
@@ -122,13 +122,13 @@ pub(crate) enum Company {
 pub(crate) enum Promise {
     /// Queries per second of the first tenant ÷ those of the second.
     Throughput { asked: f64 },
-    /// A load's queries per second beside the others ÷ alone, for the first tenant.
+    /// CPU time of the first tenant's queries beside the others ÷ alone.
     OfAlone { asked: f64 },
     /// A tenant's queries per second ÷ those of all tenants.
     Share { tenant: usize, asked: f64 },
     /// CPU time of the first tenant's queries ÷ that of the second's.
     Cpu { asked: f64 },
-    /// A load's queries per second beside the others ÷ alone, for the first tenant: what its reservation comes to.
+    /// CPU time of the first tenant's queries beside the others ÷ alone: what its reservation comes to.
     OfAloneReserved,
 }
 

@@ -33,7 +33,7 @@ impl Permit {
         self.0.group == group && self.0.gate.is(gate)
     }
 
-    /// The same place for one more query: one that was admitted from inside a task of this one, in the same group.
+    /// The same place for one more query: one of the same group that is nested in this one, however deep.
     /// A group of limit 1 can so nest without waiting for itself. The place is free when the last sharer ends.
     ///
     /// Works also after the gate was closed: a query that may finish may finish its parts.

@@ -103,8 +103,7 @@ impl Lendable {
     }
 
     /// With the thread if it was here, and here if it was with the thread; what that ran before, if anything, is at the other place
-    /// meanwhile. If [`task`] has lent the thread's scope just now, and whoever has it calls foreign code which runs
-    /// tasks on this thread, then these are taken for that one.
+    /// meanwhile. It is nobody's just now: whoever [`task`] lends it to runs no tasks.
     #[inline(always)]
     fn exchange(&mut self) {
         TASK.with(|task| {
@@ -153,7 +152,8 @@ pub(super) fn on_task() -> bool {
     task(|scope| scope.is_some())
 }
 
-/// Calls `f` with the task that this thread runs, if any.
+/// Calls `f` with the task that this thread runs, if any. It must not call code of others, not even to drop what is theirs: that
+/// could run tasks on this thread, which would be taken for this one.
 #[inline]
 pub(super) fn task<R>(f: impl FnOnce(Option<&Scope>) -> R) -> R {
     TASK.with(|task| match task.try_borrow() {

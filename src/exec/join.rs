@@ -93,7 +93,7 @@ impl<T: Send + 'static> JoinHandle<T> {
 
 impl<T> JoinHandle<T> {
     #[inline]
-    fn task(&self) -> &Arc<Task> {
+    pub(super) fn task(&self) -> &Arc<Task> {
         match &self.place {
             Some(Place::Block(block)) => &block.metadata().task,
             Some(Place::Apart(task, _)) => task,

@@ -109,18 +109,17 @@ impl Governor {
     /// As [`Governor::admit`]; [`AdmissionError::Rejected`] and [`AdmissionError::MemoryThrottled`] in place of a
     /// wait.
     pub fn try_admit(&self, attributes: &Attributes) -> Result<Query, AdmissionError> {
-        let gate = &self.inner.gate;
-        let ancestry = Ancestry::here();
+        let parent = Query::current();
         let (entry, permit) = self.find_place(attributes, |entry| {
-            match ancestry.share_place(|place| place.is_of(gate, entry.id)) {
+            match self.share_place(parent.as_ref(), entry) {
                 Some(permit) => Ok(permit),
-                None => gate.try_admit(entry.id),
+                None => self.inner.gate.try_admit(entry.id),
             }
         })?;
         let mut coming = Coming {
             entry,
             id: Query::next_id(),
-            ancestry,
+            ancestry: Ancestry::under(parent.as_ref()),
             attributes,
         };
         let account = coming.account();
@@ -138,21 +137,25 @@ impl Governor {
             user: asking.get_user().map(Arc::from),
             dbs: asking.get_dbs().map(Arc::from).collect(),
         };
-        let gate = &self.inner.gate;
-        let ancestry = Ancestry::here();
+        let parent = Query::current();
         let (entry, arrived) = self.find_place(asking, |entry| {
-            match ancestry.share_place(|place| place.is_of(gate, entry.id)) {
+            match self.share_place(parent.as_ref(), entry) {
                 Some(permit) => Ok(Arrived::In(permit)),
-                None => gate.arrive(entry.id, id, who),
+                None => self.inner.gate.arrive(entry.id, id, who),
             }
         })?;
         let coming = Coming {
             entry,
             id,
-            ancestry,
+            ancestry: Ancestry::under(parent.as_ref()),
             attributes,
         };
         Ok((coming, arrived))
+    }
+
+    /// The place of the nearest query of this group that the running task is nested in: limit 1 must not deadlock.
+    fn share_place(&self, parent: Option<&Query>, entry: &Entry) -> Option<Permit> {
+        parent?.share_place(|place| place.is_of(&self.inner.gate, entry.id))
     }
 
     fn find_place<T>(
@@ -218,7 +221,7 @@ impl Governor {
                 };
                 let in_line = InLine::new(waiting);
                 let work = admitted(governor, coming, account.clone(), late, in_line, future);
-                task::spawn(&account, Some(lease), work)
+                task::spawn(account, Some(lease), work)
             }
         }
     }

@@ -114,7 +114,7 @@ impl<'a> Builder<'a> {
     {
         let origin = self.origin();
         let at = self.place()?;
-        Ok(task::spawn_as(origin, &at.account, at.lease, future))
+        Ok(task::spawn_as(origin, at.account, at.lease, future))
     }
 
     /// Spawns the task in `query`.

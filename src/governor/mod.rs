@@ -208,7 +208,7 @@ impl Governor {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ok(task::spawn(&self.loose_account(group)?, None, future))
+        Ok(task::spawn(self.loose_account(group)?, None, future))
     }
 
     /// The running query of that id.

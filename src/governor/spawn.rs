@@ -47,7 +47,7 @@ where
         Ok(handle) => handle,
         Err(future) => {
             let outside = surroundings();
-            task::spawn(&outside.account, None, future)
+            task::spawn(outside.account, None, future)
         }
     }
 }

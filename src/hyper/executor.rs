@@ -95,7 +95,7 @@ impl Executor {
             },
             To::Group(governor, group) => {
                 let account = governor.loose_account_or_default(group);
-                task::spawn_as(origin, &account, None, future)
+                task::spawn_as(origin, account, None, future)
             }
             To::Query(query) => query.spawn_as(origin, future),
         }

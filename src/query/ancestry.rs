@@ -6,27 +6,31 @@ use super::{Query, WeakQuery};
 use crate::admission::permit::Permit;
 use crate::mem;
 
-/// The queries that one was admitted inside of, the nearest first.
+/// Ancestors that are known at most. A query costs that much more at most, however deep queries are nested.
+const MOST: usize = 16;
+
+/// The nearest queries that one was admitted inside of, the nearest first.
 #[derive(Clone, Default)]
 pub(crate) struct Ancestry(Vec<WeakQuery>);
 
 impl Ancestry {
-    /// Of a query that the running task asks for.
-    pub(crate) fn here() -> Ancestry {
-        let Some(parent) = Query::current() else {
+    /// Of what is admitted inside of `parent`.
+    pub(crate) fn under(parent: Option<&Query>) -> Ancestry {
+        let Some(parent) = parent else {
             return Ancestry::default();
         };
         // What the new query keeps is not its parent's.
         let _ours = mem::enter_process();
         let further = parent.core.ancestry.0.iter();
-        // One that has ended stays so: a line of queries that each begin the next one gets no longer.
+        // One that has ended stays so.
         let alive = further.filter(|query| query.is_alive()).cloned();
-        Ancestry([parent.downgrade()].into_iter().chain(alive).collect())
+        let all = [parent.downgrade()].into_iter().chain(alive);
+        Ancestry(all.take(MOST).collect())
     }
 
     /// The place of the nearest one that holds such a place, for one more query.
-    pub(crate) fn share_place(&self, such: impl Fn(&Permit) -> bool) -> Option<Permit> {
+    pub(super) fn share_place(&self, such: impl Fn(&Permit) -> bool) -> Option<Permit> {
         let mut alive = self.0.iter().filter_map(WeakQuery::upgrade);
-        alive.find_map(|query| query.share_place(&such))
+        alive.find_map(|query| query.share_own_place(&such))
     }
 }

@@ -4,7 +4,8 @@
 
 use super::{Query, Usage};
 use crate::exec::task;
-use crate::unit::QueryId;
+use crate::sched::breaker::BigQueryKind;
+use crate::unit::{Nanos, QueryId};
 
 /// Adds to the rows scanned by the query of the running task; nothing outside of one. As
 /// [`Query::record_scan_rows`], and cheap enough to be called per batch.
@@ -13,7 +14,19 @@ use crate::unit::QueryId;
 ///
 /// `quotient_group_big_query_total`, if that is more than the group's `big_query_scan_rows_limit`.
 pub fn record_scan_rows(rows: u64) {
-    task::with_account(|account| account.record_scan_rows(rows));
+    let too_many = task::with_account(|account| account.add_scan_rows(rows));
+    if let Some(scanned) = too_many.flatten() {
+        report(scanned);
+    }
+}
+
+/// Whoever hears of it may end the query, and then drops what is foreign.
+#[cold]
+fn report(scanned: u64) {
+    if let Some(task) = task::current() {
+        let account = task.account;
+        account.over(BigQueryKind::ScanRows, scanned, Nanos::ZERO);
+    }
 }
 
 /// Adds to the bytes scanned by the query of the running task; nothing outside of one.

@@ -225,7 +225,7 @@ fn ask(account: &Weak<Account>, query: Option<&WeakQuery>, callback: &Callback, 
         }
         None => {
             if let Some(account) = account.upgrade() {
-                drop(task::spawn(&account, None, call));
+                drop(task::spawn(account, None, call));
             }
         }
     }

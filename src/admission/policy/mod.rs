@@ -173,7 +173,7 @@ impl<W: Clone> Policy<W> {
         self.count(id, decision)
     }
 
-    /// A query shares the place of the one that it came from: counted, no place taken.
+    /// A query shares the place of one that it is nested in: counted, no place taken.
     pub fn share(&mut self, id: GroupId) {
         if let Some(group) = self.groups.get_mut(&id) {
             group.counts.nested += 1;

@@ -12,11 +12,19 @@ impl Account {
     /// Adds to the rows that the query has scanned.
     #[inline]
     pub fn record_scan_rows(&self, rows: u64) {
-        let before = self.scan_rows.fetch_add(rows, Relaxed);
-        let scanned = before.saturating_add(rows);
-        if scanned > self.limits.scan_rows() {
+        if let Some(scanned) = self.add_scan_rows(rows) {
             self.over(BigQueryKind::ScanRows, scanned, Nanos::ZERO);
         }
+    }
+
+    /// As [`record_scan_rows`](Account::record_scan_rows), but if they are too many now, it is for the caller to say so: how
+    /// many they are.
+    #[inline]
+    #[must_use = "too many are to be reported"]
+    pub fn add_scan_rows(&self, rows: u64) -> Option<u64> {
+        let before = self.scan_rows.fetch_add(rows, Relaxed);
+        let scanned = before.saturating_add(rows);
+        (scanned > self.limits.scan_rows()).then_some(scanned)
     }
 
     /// Adds to the bytes that the query has scanned.

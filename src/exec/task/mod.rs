@@ -156,15 +156,15 @@ pub fn is_unwanted() -> bool {
     context::task(|scope| scope.is_some_and(|scope| scope.task.is_unwanted()))
 }
 
-/// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query.
+/// Calls `f` with the account of the task that this thread polls or drops, if it belongs to a query. It must not run code
+/// of others.
 #[inline]
-pub fn with_account(f: impl FnOnce(&Account)) {
+pub fn with_account<R>(f: impl FnOnce(&Account) -> R) -> Option<R> {
     context::task(|scope| {
         let account = scope.map(|scope| scope.task.account());
-        if let Some(account) = account.filter(|account| account.query().is_some()) {
-            f(account);
-        }
-    });
+        let account = account.filter(|account| account.query().is_some());
+        account.map(|account| f(account))
+    })
 }
 
 /// The running task's id.

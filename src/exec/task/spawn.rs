@@ -26,7 +26,7 @@ const BOX_ABOVE: usize = if cfg!(debug_assertions) {
 
 /// Spawns a task on the executor of `account`'s group. The caller is the place that its long polls are blamed on.
 #[track_caller]
-pub fn spawn<F>(account: &Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
+pub fn spawn<F>(account: Arc<Account>, lease: Option<Lease>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -37,7 +37,7 @@ where
 /// As [`spawn`], for a task that comes from elsewhere or has a name.
 pub fn spawn_as<F>(
     origin: Origin,
-    account: &Arc<Account>,
+    account: Arc<Account>,
     lease: Option<Lease>,
     future: F,
 ) -> JoinHandle<F::Output>
@@ -46,15 +46,15 @@ where
     F::Output: Send + 'static,
 {
     let handle = {
-        // What the task itself needs is its query's.
-        let _owner = mem::enter(account.memory());
+        // What the task itself needs is its query's. The account goes to the task, and the handle keeps that.
+        let _owner = mem::enter_unbound(account.memory());
         if size_of::<F>() > BOX_ABOVE {
             spawn_sized(origin, account, lease, Box::pin(future))
         } else {
             spawn_sized(origin, account, lease, future)
         }
     };
-    account.look_at_memory();
+    handle.task().account().look_at_memory();
     handle
 }
 
@@ -68,18 +68,18 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    context::task(|scope| match scope {
-        Some(scope) => {
-            let account = scope.task.account();
-            Ok(spawn_as(origin, account, scope.lease.clone(), future))
-        }
+    let around = context::task(|scope| {
+        scope.map(|scope| (scope.task.account().clone(), scope.lease.clone()))
+    });
+    match around {
+        Some((account, lease)) => Ok(spawn_as(origin, account, lease, future)),
         None => Err(future),
-    })
+    }
 }
 
 fn spawn_sized<F>(
     origin: Origin,
-    account: &Arc<Account>,
+    account: Arc<Account>,
     lease: Option<Lease>,
     future: F,
 ) -> JoinHandle<F::Output>
@@ -87,7 +87,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let (task, span) = Task::new(account.clone(), origin, Kind::Task);
+    let (task, span) = Task::new(account, origin, Kind::Task);
+    let account = task.account();
     let home = &account.home;
     let ending = home.core.ending();
     if let Err(cause) = ending.count(&home.counters, || home.core.look_whether_over()) {
@@ -105,13 +106,14 @@ where
     let (runnable, block) = Builder::new()
         .metadata(meta)
         .spawn(move |_| harness, WithInfo(schedule));
+    let handle = JoinHandle::of(block);
     let _ours = mem::enter_process();
     context::worker(|worker| match worker {
         Some(worker) if worker.serves(runnable.metadata().stream()) => worker.push(runnable),
-        // The caller's account holds the group.
-        _ => account.group().push(runnable),
+        // The handle holds the group.
+        _ => handle.task().group().push(runnable),
     });
-    JoinHandle::of(block)
+    handle
 }
 
 /// Puts a task that was woken where it belongs. Runs inside `wake`: no user code, no poll, no drop of a future.

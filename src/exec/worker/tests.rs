@@ -52,7 +52,7 @@ fn a_turn_that_was_kept_ends_though_others_took_its_tasks() {
     let clock = hand.clone();
     let polls = 6;
     let account = Account::for_group(group.clone());
-    drop(task::spawn(&account, None, async move {
+    drop(task::spawn(account.clone(), None, async move {
         for _ in 0..polls {
             clock.advance(POLL);
             task::yield_now().await;
@@ -84,7 +84,7 @@ fn what_a_cap_holds_back_is_not_kept() {
     };
     core.set_limits(&group, limits);
     let account = Account::for_group(group.clone());
-    drop(task::spawn(&account, None, async move {
+    drop(task::spawn(account.clone(), None, async move {
         loop {
             hand.advance(POLL);
             task::yield_now().await;
@@ -103,8 +103,8 @@ fn what_was_woken_last_is_there_for_others_while_the_host_has_its_turn() {
     let account = Account::for_group(Group::new(&core, "g", Weight::new(1)));
     let (here, there) = (&workers[0], &workers[1]);
     let (tell, told) = tokio::sync::oneshot::channel();
-    let waiting = task::spawn(&account, None, async { told.await.is_ok() });
-    drop(task::spawn(&account, None, async move {
+    let waiting = task::spawn(account.clone(), None, async { told.await.is_ok() });
+    drop(task::spawn(account.clone(), None, async move {
         hand.advance(POLL);
         let _ = tell.send(());
     }));
