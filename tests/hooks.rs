@@ -7,6 +7,7 @@ mod support;
 
 use live::{Build, current_thread, grounds, multi_thread, named, watched};
 use quotient::{Governor, JoinSet, TaskMeta, task};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -127,6 +128,49 @@ fn a_hook_that_panics_harms_no_task() {
         }
         live::settled(&governor, "g").await;
     });
+}
+
+#[test]
+fn what_a_hook_runs_on_its_thread_is_not_the_task_that_spawns() {
+    let _watched = watched("a runtime in a hook");
+    let other = current_thread();
+    let theirs = other.block_on(async { Governor::builder().init_sql(SQL).build().unwrap() });
+    let seen: Arc<Mutex<Vec<_>>> = Arc::default();
+    let log = seen.clone();
+    let armed = Arc::new(AtomicBool::new(false));
+    let due = armed.clone();
+    let run_another = move |_: &TaskMeta<'_>| {
+        if !due.swap(false, SeqCst) {
+            return;
+        }
+        let inside = || {
+            other.block_on(async {
+                let spawned = theirs.spawn_in("upkeep", async {
+                    let child = quotient::spawn(async { task::id() });
+                    (task::id(), child.await.is_ok())
+                });
+                let spawned = spawned.unwrap();
+                let id = spawned.id();
+                (id, spawned.await.unwrap())
+            })
+        };
+        let (id, (own, has_child)) = task::block_in_place(inside);
+        let mut log = log.lock().unwrap();
+        log.push((id == own && has_child, task::try_id()));
+    };
+    let runtime = multi_thread(2);
+    let builder = Governor::builder().init_sql(SQL);
+    let governor = runtime.build(builder.on_task_spawn(run_another));
+    let (parent, after) = runtime.block_on(async {
+        let parent = governor.spawn_in("g", async move {
+            armed.store(true, SeqCst);
+            quotient::spawn(async {}).await.unwrap();
+            (task::id(), task::current().map(|it| it.group().to_owned()))
+        });
+        parent.unwrap().await.unwrap()
+    });
+    assert_eq!(after.as_deref(), Some("g"));
+    assert_eq!(*seen.lock().unwrap(), [(true, Some(parent))]);
 }
 
 #[test]
