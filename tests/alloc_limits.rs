@@ -328,22 +328,21 @@ fn a_query_far_above_a_lowered_limit_is_asked_to_spill_and_lives() {
     let task = query.spawn(async move {
         let wanted = Arc::new(AtomicU64::new(0));
         let asked = wanted.clone();
-        let callback = move |bytes| asked.store(bytes, Relaxed);
+        // Asked again for what asking took, some bytes, it may hear of that first.
+        let callback = move |bytes| _ = asked.fetch_max(bytes, Relaxed);
         let _registration = quotient::memory::on_pressure(0, callback).unwrap();
         let held = bytes(24 * MIB);
         say.send(()).unwrap();
         wait.await.unwrap();
-        while wanted.load(Relaxed) == 0 {
+        while wanted.load(Relaxed) < 23 * MIB as u64 {
             quotient::task::yield_now().await;
         }
         drop(held);
-        wanted.load(Relaxed)
     });
     runtime.block_on(hear).unwrap();
     alter("1MiB");
     go.send(()).unwrap();
-    let wanted = runtime.block_on(task).unwrap();
-    assert!(wanted >= 23 * MIB as u64, "{wanted}");
+    runtime.block_on(task).unwrap();
 }
 
 #[test]
