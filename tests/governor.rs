@@ -2,6 +2,7 @@
 
 use quotient::task::current;
 use quotient::{AdmissionError, Attributes, Governor, KillReason, QueryType};
+use std::pin::Pin;
 use std::time::Duration;
 
 async fn governor(sql: &str) -> Governor {
@@ -172,6 +173,29 @@ async fn a_line_that_leads_back_to_a_group_further_up_does_not_wait_for_itself()
     );
     drop(query);
     let _query = governor.try_admit(&bi()).unwrap();
+}
+
+/// Whether a query of `bi` is admitted below so many of `etl`, each inside of the one before.
+fn below(governor: Governor, levels: u32) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+    Box::pin(async move {
+        if levels == 0 {
+            return governor.try_admit(&bi()).is_ok();
+        }
+        let query = governor.try_admit(&Attributes::new().user("etl")).unwrap();
+        query.run(below(governor, levels - 1)).await.unwrap()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_queries_above_are_asked_for_their_place() {
+    let governor = governor(ONE).await;
+    let add = "CREATE RESOURCE GROUP etl TO (user='etl') WITH ('cpu_core_limit'='1')";
+    governor.execute(add).await.unwrap();
+    let query = governor.admit(&bi()).await.unwrap();
+    for (levels, admitted) in [(0, true), (1, true), (15, true), (16, false)] {
+        let inside = below(governor.clone(), levels);
+        assert_eq!(query.run(inside).await.unwrap(), admitted, "{levels}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

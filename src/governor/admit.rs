@@ -81,8 +81,8 @@ impl Governor {
     /// group's concurrency_limit, at query_runner_threads, or while admission is throttled for memory. The wait ends
     /// after the group's queue_timeout, counted from here and on tokio's clock.
     ///
-    /// A query inside a query of the same group shares its place, and never waits; nor does one further down, as long as
-    /// that query lives.
+    /// A query inside a query of the same group shares its place, and never waits; nor does one further down, up to 16
+    /// levels, as long as that query lives.
     ///
     /// # Errors
     ///
@@ -207,18 +207,7 @@ impl Governor {
                 let governor = Arc::downgrade(&self.inner);
                 let late = LateQuery::new();
                 let lease = late.lease();
-                let Coming {
-                    entry,
-                    id,
-                    ancestry,
-                    attributes,
-                } = coming;
-                let coming = Coming {
-                    entry,
-                    id,
-                    ancestry,
-                    attributes: attributes.clone(),
-                };
+                let coming = coming.owned();
                 let in_line = InLine::new(waiting);
                 let work = admitted(governor, coming, account.clone(), late, in_line, future);
                 task::spawn(account, Some(lease), work)
@@ -238,10 +227,21 @@ pub(super) fn thawed(entry: &Entry) -> Result<(), AdmissionError> {
 }
 
 impl<A> Coming<A> {
-    /// Its account. Not before it is needed: there may be more in lines than the memory's table has owners.
+    /// Its account, which has a place in the memory's table of owners: what is in a line without a task needs none.
     pub(super) fn account(&self) -> Arc<Account> {
         let limits = self.entry.fuse.limits.clone();
         Account::for_query(self.entry.group.clone(), self.id, limits)
+    }
+}
+
+impl Coming<&Attributes> {
+    fn owned(self) -> Coming<Attributes> {
+        Coming {
+            entry: self.entry,
+            id: self.id,
+            ancestry: self.ancestry,
+            attributes: self.attributes.clone(),
+        }
     }
 }
 

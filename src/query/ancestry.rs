@@ -6,11 +6,11 @@ use super::{Query, WeakQuery};
 use crate::admission::permit::Permit;
 use crate::mem;
 
-/// Ancestors that are known at most. A query costs that much more at most, however deep queries are nested.
-const MOST: usize = 16;
+/// Ancestors that a query knows at most: with itself, 16 are asked for a place. So much it costs, however deep it is nested.
+const MOST: usize = 15;
 
 /// The nearest queries that one was admitted inside of, the nearest first.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Ancestry(Vec<WeakQuery>);
 
 impl Ancestry {
