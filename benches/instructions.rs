@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 
 /// Instructions of ours per operation that a shape may take: what was counted when it was set last (rustc 1.95, x86-64,
 /// all features, no link-time optimisation), and a seventh more.
-const BOUNDS: [(&str, u64); 8] = [
+const BOUNDS: [(&str, u64); 9] = [
     ("spawn", 2260),
     ("spawn_join", 2940),
     ("chained_spawn", 1700),
@@ -27,6 +27,7 @@ const BOUNDS: [(&str, u64); 8] = [
     ("ping_pong", 1300),
     ("sleep_wake", 5370),
     ("slices", 4480),
+    ("mail", 3000),
 ];
 
 const SIDES: [&str; 3] = ["quotient", "tokio", "async-executor"];
@@ -35,6 +36,9 @@ const OPERATIONS: usize = 10_000;
 const BATCH: usize = 100;
 /// Queries of a group that are under way at a time.
 const QUERIES: usize = 10;
+/// Groups whose tasks wait for the host at a time, and how many of each.
+const SENDERS: [&str; 8] = ["g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7"];
+const LETTERS: usize = 4;
 
 /// Whoever runs the tasks. All of it is called inside a task.
 trait Side: 'static {
@@ -48,6 +52,11 @@ trait Side: 'static {
     ) -> impl Future<Output = ()> + Send {
         Self::spawn(task);
         std::future::ready(())
+    }
+
+    /// Spawns a task of this group, where there are groups.
+    fn spawn_in(_group: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        Self::spawn(task);
     }
 
     /// The time of a poll that takes long passes.
@@ -73,6 +82,11 @@ impl Side for Quotient {
         drop(query.expect("there is no limit").spawn(task));
     }
 
+    fn spawn_in(group: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let (governor, _) = GOVERNOR.get().expect("there is a governor");
+        drop(governor.spawn_in(group, task).expect("the group exists"));
+    }
+
     fn long_poll() {
         let (_, clock) = GOVERNOR.get().expect("there is a governor");
         clock.advance(Nanos::from_micros(150));
@@ -85,6 +99,14 @@ static GOVERNOR: OnceLock<(Governor, ManualClock)> = OnceLock::new();
 const GROUPS: &str = "
     CREATE RESOURCE GROUP two TO (user = 'two') WITH ('cpu_core_limit' = '2');
     CREATE RESOURCE GROUP one TO (user = 'one') WITH ('cpu_core_limit' = '1');";
+
+/// All that there are: two with classifiers, and those that send letters.
+fn groups() -> String {
+    let create = |name| {
+        format!("CREATE RESOURCE GROUP {name} TO (user = '{name}') WITH ('cpu_core_limit' = '1');")
+    };
+    GROUPS.to_owned() + &SENDERS.map(create).concat()
+}
 
 struct Tokio;
 
@@ -199,6 +221,23 @@ async fn slices<S: Side>() {
     latch.wait().await;
 }
 
+/// What is woken outside of all polls, by I/O for instance, some tasks of each of several groups at a time. Here it is
+/// tokio's `yield_now`, which wakes when the runtime has its turn.
+async fn mail<S: Side>() {
+    let tasks = SENDERS.len() * LETTERS;
+    let latch = Latch::new(tasks);
+    for task in 0..tasks {
+        let latch = latch.clone();
+        S::spawn_in(SENDERS[task % SENDERS.len()], async move {
+            for _ in 0..OPERATIONS / tasks {
+                tokio::task::yield_now().await;
+            }
+            latch.arrive();
+        });
+    }
+    latch.wait().await;
+}
+
 /// Pending once, after having woken itself.
 struct SelfWake(bool);
 
@@ -255,6 +294,7 @@ fn root<S: Side>(shape: &str) -> Root {
         "ping_pong" => Box::pin(ping_pong::<S>()),
         "sleep_wake" => Box::pin(sleep_wake::<S>()),
         "slices" => Box::pin(slices::<S>()),
+        "mail" => Box::pin(mail::<S>()),
         other => panic!("no shape is called {other}"),
     }
 }
@@ -268,7 +308,7 @@ fn run(side: &str, shape: &str) {
     match side {
         "quotient" => {
             let (clock, hand) = Clock::manual();
-            let builder = Governor::builder().clock(clock).init_sql(GROUPS);
+            let builder = Governor::builder().clock(clock).init_sql(&groups());
             let governor = runtime.block_on(async { builder.build() });
             let governor = governor.expect("a governor can be built");
             let _ = GOVERNOR.set((governor.clone(), hand));

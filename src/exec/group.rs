@@ -44,7 +44,7 @@ pub struct Group {
     kept: OnceLock<Lease>,
     /// Nothing of it runs any more.
     frozen: Verdict,
-    incoming: CachePadded<Mutex<Incoming<Runnable>>>,
+    incoming: CachePadded<Incoming<Runnable>>,
     pub(super) queue: CachePadded<Mutex<Feedback<Runnable>>>,
     /// Looks at the host that found nothing, in a row, and how many the group goes without.
     fruitless_looks: AtomicU8,
@@ -195,39 +195,50 @@ impl Group {
 
     /// As [`Group::push`], when a worker will come by in a moment without being woken.
     pub(super) fn push_quietly(&self, task: Runnable) {
-        self.push_run(std::iter::once(task));
+        self.tell(self.take_in(std::iter::once(task)));
     }
 
-    /// As [`Group::push_quietly`] for tasks of any groups, each run of one group under one lock.
-    /// Whether there was any.
-    pub(super) fn push_each(tasks: impl Iterator<Item = Runnable>) -> bool {
+    /// As [`Group::push_quietly`] for tasks of any groups of one executor, each run of one group under one lock. Whether there
+    /// was any. `woken` is empty before and after.
+    pub(super) fn push_each(
+        tasks: impl Iterator<Item = Runnable>,
+        woken: &mut Vec<Arc<Group>>,
+    ) -> bool {
         let mut tasks = tasks.peekable();
         let any = tasks.peek().is_some();
         while let Some(task) = tasks.next() {
             let group = task.metadata().task.group().clone();
             let next = || tasks.next_if(|next| Arc::ptr_eq(next.metadata().task.group(), &group));
-            group.push_run(std::iter::once(task).chain(std::iter::from_fn(next)));
+            let pushed = group.take_in(std::iter::once(task).chain(std::iter::from_fn(next)));
+            if pushed.inactive && !pushed.doomed {
+                woken.push(group);
+            } else {
+                group.tell(pushed);
+            }
         }
+        if let Some(first) = woken.first() {
+            first.core.activate(woken.iter().map(|group| &**group));
+        }
+        woken.clear();
         any
     }
 
-    /// As [`Group::push_quietly`] for tasks that are all its own.
-    fn push_run(&self, tasks: impl Iterator<Item = Runnable>) {
+    /// As [`Group::push_quietly`] for tasks that are all its own. The level-1 queue has to be [told](Group::tell).
+    fn take_in(&self, tasks: impl Iterator<Item = Runnable>) -> Pushed {
         let mut doomed = false;
-        let inactive = {
-            let mut incoming = self.incoming.lock();
-            for task in tasks {
-                doomed |= task.metadata().task.is_doomed();
-                let stamp = incoming.stamp(|| self.core.clock().now());
-                task.metadata().task.queued(stamp);
-                incoming.push(task);
-            }
-            incoming.activate()
+        let note = |task: &Runnable, stamp| {
+            doomed |= task.metadata().task.is_doomed();
+            task.metadata().task.queued(stamp);
         };
-        if inactive {
-            self.core.activate(self);
+        let inactive = self.incoming.push(tasks, || self.core.clock().now(), note);
+        Pushed { inactive, doomed }
+    }
+
+    fn tell(&self, pushed: Pushed) {
+        if pushed.inactive {
+            self.core.activate(std::iter::once(self));
         }
-        if doomed && self.is_held_back() {
+        if pushed.doomed && self.is_held_back() {
             self.core.excuse(self);
         }
     }
@@ -240,30 +251,37 @@ impl Group {
 
     /// As [`Group::expose`], when the caller itself looks for work next.
     pub(super) fn expose_quietly(&self) {
-        let inactive = self.incoming.lock().activate();
+        let inactive = self.incoming.activate();
         if inactive {
-            self.core.activate(self);
+            self.core.activate(std::iter::once(self));
         }
     }
 
-    /// Ready tasks that no worker holds.
+    /// Ready tasks that no worker holds, as of a moment ago.
+    #[inline]
     pub(super) fn ready(&self) -> usize {
-        self.incoming.lock().ready()
+        self.incoming.ready()
     }
 
     /// Under the scheduler's lock: the group is about to enter the level-1 queue.
     pub(super) fn set_active(&self) {
-        self.incoming.lock().activate();
+        self.incoming.activate();
     }
 
     /// Under the scheduler's lock: true if nothing is ready; the group leaves the level-1 queue then.
     pub(super) fn deactivate_if_empty(&self) -> bool {
-        self.incoming.lock().deactivate_if_empty()
+        self.incoming.deactivate_if_empty()
+    }
+
+    /// Takes out what was pushed, to go into the ordered queue, whose lock the caller holds, and counts as if it was there
+    /// already. `spare` is empty.
+    pub(super) fn take_pushed(&self, spare: &mut Vec<Runnable>) {
+        self.incoming.absorb(spare);
     }
 
     /// Moves what was pushed into the ordered queue, whose lock the caller holds.
     pub(super) fn absorb(&self, queue: &mut Feedback<Runnable>, spare: &mut Vec<Runnable>) {
-        self.incoming.lock().absorb(spare);
+        self.take_pushed(spare);
         for task in spare.drain(..) {
             enqueue(queue, task, End::Back);
         }
@@ -295,7 +313,7 @@ impl Group {
 
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.
     pub(super) fn requeued(&self, put: usize, taken: usize) {
-        self.incoming.lock().requeued(put, taken);
+        self.incoming.requeued(put, taken);
     }
 
     /// Whether a worker that ran the group dry should let the host look for deferred wake-ups. Looks that
@@ -326,6 +344,15 @@ impl Group {
         let average = sched::learn(self.average_poll(), polls, time);
         self.average_poll.store(average.0, Relaxed);
     }
+}
+
+/// What has to be said of tasks that were pushed.
+#[derive(Clone, Copy)]
+struct Pushed {
+    /// The level-1 queue does not know of the group.
+    inactive: bool,
+    /// Some of them only have to be dropped.
+    doomed: bool,
 }
 
 /// Where a task joins its stream.

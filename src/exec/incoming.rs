@@ -1,12 +1,20 @@
 //! What was pushed to a group and whether the level-1 queue knows of it: one lock's worth of state.
 //!
-//! Mechanism; the group holds it under a lock. Invariant: whenever something is ready and no worker holds it,
+//! Mechanism; any thread. Invariant: whenever something is ready and no worker holds it,
 //! the group is in the level-1 queue, or whoever saw [`Incoming::activate`] return true is on the way to put it
 //! there (model-checked below).
 
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::unit::Nanos;
 
 pub(super) struct Incoming<T> {
+    state: Mutex<State<T>>,
+    /// How many tasks are ready, as of the last change under the lock.
+    ready: AtomicUsize,
+}
+
+struct State<T> {
     tasks: Vec<T>,
     /// When the running burst of pushes began.
     stamp: Nanos,
@@ -20,62 +28,95 @@ pub(super) const BURST: usize = 16;
 
 impl<T> Default for Incoming<T> {
     fn default() -> Incoming<T> {
-        Incoming {
+        let state = State {
             tasks: Vec::new(),
             stamp: Nanos::ZERO,
             queued: 0,
             active: false,
+        };
+        Incoming {
+            state: Mutex::new(state),
+            ready: AtomicUsize::new(0),
         }
     }
 }
 
 impl<T> Incoming<T> {
-    /// The time of the next push. A clock read costs as much as the rest of it. Pushes of one burst share
-    /// one: at most 16, and none from before the buffer was emptied last.
+    /// `note` is told when each of the tasks was pushed. A clock read costs as much as the rest of it. Pushes of one burst
+    /// share one: at most 16, and none from before the buffer was emptied last.
+    ///
+    /// True if the level-1 queue does not know of the group: the caller must tell it.
     #[inline]
-    pub(super) fn stamp(&mut self, now: impl FnOnce() -> Nanos) -> Nanos {
-        if self.tasks.len().is_multiple_of(BURST) {
-            self.stamp = now();
-        }
-        self.stamp
-    }
-
-    #[inline]
-    pub(super) fn push(&mut self, task: T) {
-        self.tasks.push(task);
+    pub(super) fn push(
+        &self,
+        tasks: impl Iterator<Item = T>,
+        now: impl Fn() -> Nanos,
+        mut note: impl FnMut(&T, Nanos),
+    ) -> bool {
+        self.change(|state| {
+            for task in tasks {
+                if state.tasks.len().is_multiple_of(BURST) {
+                    state.stamp = now();
+                }
+                note(&task, state.stamp);
+                state.tasks.push(task);
+            }
+            state.activate()
+        })
     }
 
     /// True if the level-1 queue does not know of the group: the caller must tell it.
     #[inline]
-    pub(super) fn activate(&mut self) -> bool {
-        !std::mem::replace(&mut self.active, true)
+    pub(super) fn activate(&self) -> bool {
+        self.state.lock().activate()
     }
 
     /// Under the level-1 queue's lock too: true if nothing is ready, and the group leaves that queue.
-    pub(super) fn deactivate_if_empty(&mut self) -> bool {
-        let empty = self.ready() == 0;
+    pub(super) fn deactivate_if_empty(&self) -> bool {
+        let mut state = self.state.lock();
+        let empty = state.ready() == 0;
         if empty {
-            self.active = false;
+            state.active = false;
         }
         empty
     }
 
+    /// How many tasks are ready, as of a moment ago. Whoever must not be wrong asks whether it was
+    /// [empty](Incoming::deactivate_if_empty).
     #[inline]
     pub(super) fn ready(&self) -> usize {
-        self.tasks.len() + self.queued
+        self.ready.load(Relaxed)
     }
 
     /// Swaps what was pushed with `spare`, which is empty and on its way into the ordered queue.
-    pub(super) fn absorb(&mut self, spare: &mut Vec<T>) {
-        if !self.tasks.is_empty() {
-            std::mem::swap(&mut self.tasks, spare);
-            self.queued += spare.len();
+    pub(super) fn absorb(&self, spare: &mut Vec<T>) {
+        let mut state = self.state.lock();
+        if !state.tasks.is_empty() {
+            std::mem::swap(&mut state.tasks, spare);
+            state.queued += spare.len();
         }
     }
 
     /// So many were put into and taken out of the ordered queue.
-    pub(super) fn requeued(&mut self, put: usize, taken: usize) {
-        self.queued = (self.queued + put).saturating_sub(taken);
+    pub(super) fn requeued(&self, put: usize, taken: usize) {
+        self.change(|state| state.queued = (state.queued + put).saturating_sub(taken));
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut State<T>) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = change(&mut state);
+        self.ready.store(state.ready(), Relaxed);
+        result
+    }
+}
+
+impl<T> State<T> {
+    fn activate(&mut self) -> bool {
+        !std::mem::replace(&mut self.active, true)
+    }
+
+    fn ready(&self) -> usize {
+        self.tasks.len() + self.queued
     }
 }
 
@@ -89,7 +130,7 @@ mod loom {
     struct Model {
         sched: Mutex<bool>,
         queue: Mutex<Vec<u32>>,
-        incoming: Mutex<Incoming<u32>>,
+        incoming: Incoming<u32>,
     }
 
     impl Model {
@@ -97,7 +138,7 @@ mod loom {
             Arc::new(Model {
                 sched: Mutex::new(false),
                 queue: Mutex::new(Vec::new()),
-                incoming: Mutex::default(),
+                incoming: Incoming::default(),
             })
         }
 
@@ -108,11 +149,8 @@ mod loom {
         }
 
         fn push(&self, task: u32) {
-            let inactive = {
-                let mut incoming = self.incoming.lock();
-                incoming.push(task);
-                incoming.activate()
-            };
+            let now = || Nanos::ZERO;
+            let inactive = self.incoming.push(std::iter::once(task), now, |_, _| {});
             self.tell(inactive);
         }
 
@@ -120,10 +158,10 @@ mod loom {
         fn pick(&self) -> bool {
             let mut queued = self.sched.lock();
             while *queued {
-                if self.incoming.lock().ready() > 0 {
+                if self.incoming.ready() > 0 {
                     return true;
                 }
-                if self.incoming.lock().deactivate_if_empty() {
+                if self.incoming.deactivate_if_empty() {
                     *queued = false;
                 }
             }
@@ -133,11 +171,11 @@ mod loom {
         fn fetch(&self, most: usize) -> Vec<u32> {
             let mut queue = self.queue.lock();
             let mut spare = Vec::new();
-            self.incoming.lock().absorb(&mut spare);
+            self.incoming.absorb(&mut spare);
             queue.append(&mut spare);
             let at = queue.len().saturating_sub(most);
             let held = queue.split_off(at);
-            self.incoming.lock().requeued(0, held.len());
+            self.incoming.requeued(0, held.len());
             held
         }
 
@@ -145,11 +183,11 @@ mod loom {
         fn give_back(&self, mut held: Vec<u32>) {
             let mut queue = self.queue.lock();
             let put = held.len();
-            self.incoming.lock().requeued(put, 0);
+            self.incoming.requeued(put, 0);
             queue.append(&mut held);
             drop(queue);
             if put > 0 {
-                let inactive = self.incoming.lock().activate();
+                let inactive = self.incoming.activate();
                 self.tell(inactive);
             }
         }
@@ -200,7 +238,7 @@ mod loom {
     fn a_task_that_goes_back_is_seen_all_the_time() {
         ::loom::model(|| {
             let model = Model::new();
-            model.incoming.lock().activate();
+            model.incoming.activate();
             *model.sched.lock() = true;
             let ring = Arc::new(Mutex::new(vec![7]));
             let looking = {
@@ -208,9 +246,9 @@ mod loom {
                 // `Worker::pick`.
                 ::loom::thread::spawn(move || {
                     let sched = model.sched.lock();
-                    let ready = model.incoming.lock().ready() > 0;
+                    let ready = model.incoming.ready() > 0;
                     let found = ready || !ring.lock().is_empty();
-                    let idle = !found && model.incoming.lock().deactivate_if_empty();
+                    let idle = !found && model.incoming.deactivate_if_empty();
                     drop(sched);
                     assert!(!idle);
                     // `Worker::fetch`, else `Worker::steal`.
@@ -225,20 +263,20 @@ mod loom {
             {
                 let mut queue = model.queue.lock();
                 let held = ring.lock().len();
-                model.incoming.lock().requeued(held, 0);
+                model.incoming.requeued(held, 0);
                 let mut put = 0;
                 while let Some(task) = { ring.lock().pop() } {
                     queue.push(task);
                     put += 1;
                 }
                 if put != held {
-                    model.incoming.lock().requeued(put, held);
+                    model.incoming.requeued(put, held);
                 }
             }
             let taken = looking.join().unwrap();
             let left = model.queue.lock().len();
             assert_eq!(left + usize::from(taken.is_some()), 1);
-            assert_eq!(model.incoming.lock().ready(), left);
+            assert_eq!(model.incoming.ready(), left);
         });
     }
 

@@ -81,15 +81,13 @@ impl IndexedHeap {
         if index >= self.place.len() {
             self.place.resize(index + 1, ABSENT);
         }
-        let at = self.place[index];
-        if at == ABSENT {
-            self.items.push((key, member));
-            self.place[index] = (self.items.len() - 1) as u32;
-            self.up(self.items.len() - 1);
-        } else {
-            self.items[at as usize].0 = key;
-            self.up(at as usize);
-            self.down(self.place[index] as usize);
+        let item = (key, member);
+        match self.place[index] {
+            ABSENT => {
+                self.items.push(item);
+                self.up(self.items.len() - 1, item);
+            }
+            at => self.move_from(at as usize, item),
         }
     }
 
@@ -103,11 +101,11 @@ impl IndexedHeap {
             return;
         };
         self.place[member as usize] = ABSENT;
-        self.items.swap_remove(at as usize);
-        if let Some(&(_, moved)) = self.items.get(at as usize) {
-            self.place[moved as usize] = at;
-            self.up(at as usize);
-            self.down(self.place[moved as usize] as usize);
+        let at = at as usize;
+        if let Some(last) = self.items.pop()
+            && at < self.items.len()
+        {
+            self.move_from(at, last);
         }
     }
 
@@ -117,40 +115,52 @@ impl IndexedHeap {
             item.0 = item.0.saturating_sub(by);
         }
         for i in (0..self.items.len()).rev() {
-            self.down(i);
+            self.down(i, self.items[i]);
         }
     }
 
-    fn swap(&mut self, a: usize, b: usize) {
-        self.items.swap(a, b);
-        self.place[self.items[a].1 as usize] = a as u32;
-        self.place[self.items[b].1 as usize] = b as u32;
+    /// Puts an item in that takes the place at `i`, or one above or below.
+    fn move_from(&mut self, i: usize, item: (u64, u32)) {
+        if i > 0 && item < self.items[(i - 1) / ARITY] {
+            self.up(i, item);
+        } else {
+            self.down(i, item);
+        }
     }
 
-    fn up(&mut self, mut i: usize) {
+    fn put(&mut self, i: usize, item: (u64, u32)) {
+        self.items[i] = item;
+        self.place[item.1 as usize] = i as u32;
+    }
+
+    /// Puts an item in at `i` or above; whoever comes after it moves down.
+    fn up(&mut self, mut i: usize, item: (u64, u32)) {
         while i > 0 {
             let parent = (i - 1) / ARITY;
-            if self.items[parent] <= self.items[i] {
+            if self.items[parent] <= item {
                 break;
             }
-            self.swap(i, parent);
+            self.put(i, self.items[parent]);
             i = parent;
         }
+        self.put(i, item);
     }
 
-    fn down(&mut self, mut i: usize) {
+    /// Puts an item in at `i` or below; whoever comes before it moves up.
+    fn down(&mut self, mut i: usize, item: (u64, u32)) {
         loop {
             let first = ARITY * i + 1;
-            let children = first..(first + ARITY).min(self.items.len());
-            let Some(least) = children.min_by_key(|&c| self.items[c]) else {
+            let children = self.items.iter().enumerate().skip(first).take(ARITY);
+            let Some((least, &child)) = children.min_by_key(|&(_, child)| child) else {
                 break;
             };
-            if self.items[i] <= self.items[least] {
+            if item <= child {
                 break;
             }
-            self.swap(i, least);
+            self.put(i, child);
             i = least;
         }
+        self.put(i, item);
     }
 }
 

@@ -70,8 +70,8 @@ impl Core {
         }
     }
 
-    /// A group got its first ready task: it enters the level-1 queue, and may make a worker give way.
-    pub(in crate::exec) fn activate(&self, group: &Group) {
+    /// Groups got their first ready tasks: they enter the level-1 queue, and each may make a worker give way.
+    pub(in crate::exec) fn activate<'a>(&self, groups: impl Iterator<Item = &'a Group>) {
         let now = self.clock().now();
         let _ours = mem::enter_process();
         let mut sched = self.sched.lock();
@@ -79,14 +79,15 @@ impl Core {
             sched.ledger.skip(now);
         }
         let all_busy = !self.sleepers.any();
-        let victim = sched.fair.wake(group.slot, now, all_busy);
-        group.mirror(&sched.fair);
+        for group in groups {
+            let victim = sched.fair.wake(group.slot, now, all_busy);
+            group.mirror(&sched.fair);
+            if let Some(seat) = victim.and_then(|worker| self.seat(worker)) {
+                seat.preempt.store(true, Relaxed);
+            }
+        }
         self.ask_to_give_way(&mut sched, now);
         self.publish(&sched);
-        drop(sched);
-        if let Some(seat) = victim.and_then(|worker| self.seat(worker)) {
-            seat.preempt.store(true, Relaxed);
-        }
     }
 
     /// Under the lock: what only has to be dropped passes by the cap, at the group's expense. So does everything

@@ -77,7 +77,7 @@ impl Core {
         }
         let mut mail = Vec::new();
         seats.for_each(|seat| seat.inbox.empty_into(&mut mail));
-        let found = Group::push_each(mail.into_iter());
+        let found = Group::push_each(mail.into_iter(), &mut Vec::new());
         if found {
             self.notify();
         }

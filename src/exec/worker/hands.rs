@@ -6,7 +6,7 @@ use super::{LIFO_MAX, Worker};
 use crate::exec::core::NOBODY;
 use crate::exec::group::{End, Group, enqueue};
 use crate::exec::task::Runnable;
-use crate::sched::feedback::{Feedback, LEVELS, Turn, URGENT, level_end, level_of};
+use crate::sched::feedback::{Feedback, LEVELS, Stream, Turn, URGENT, level_end, level_of};
 use crate::sched::{MAX_BATCH, MAX_STEAL, batch};
 use crate::unit::Nanos;
 use crossbeam_deque::Steal;
@@ -78,6 +78,12 @@ impl Worker {
             return false;
         }
         let mut queue = group.queue.lock();
+        if queue.is_empty() {
+            let taken = self.pass_by(group, &mut queue);
+            if taken > 0 {
+                return true;
+            }
+        }
         group.absorb(&mut queue, &mut self.batch.borrow_mut());
         let now = self.now.get();
         let over = |turn: &Turn| {
@@ -103,6 +109,63 @@ impl Worker {
         let taken = self.load(group, &mut queue, turn, most.min(MAX_BATCH));
         self.fresh.set(self.fresh.get() + taken);
         taken > 0
+    }
+
+    /// Takes what was pushed to a group whose ordered queue is empty, if it is of one turn and not too much, without the way
+    /// through that queue; what others may have of it goes in. None of it only has to be dropped. How many were taken.
+    fn pass_by(&self, group: &Group, queue: &mut Feedback<Runnable>) -> usize {
+        let mut pushed = self.batch.borrow_mut();
+        group.take_pushed(&mut pushed);
+        let Some(turn) = self.turn_of(&pushed) else {
+            for task in pushed.drain(..) {
+                enqueue(queue, task, End::Back);
+            }
+            return 0;
+        };
+        let now = self.now.get();
+        let over = |running: &Turn| self.outgrown.get() || *running != turn;
+        if let Some(done) = self.turn.get().filter(over) {
+            queue.charge(done, now.since(self.turn_began.get()));
+            self.set_turn(None, now);
+        }
+        if self.turn.get().is_none() {
+            queue.resume(turn);
+            self.set_turn(Some(turn), now);
+        }
+        let most = batch(
+            self.core.config(),
+            group.average_poll(),
+            pushed.len(),
+            self.core.workers(),
+        );
+        self.serve_stream(&pushed[0]);
+        for task in pushed.drain(..most) {
+            self.ring.push(task);
+        }
+        for task in pushed.drain(..) {
+            enqueue(queue, task, End::Back);
+        }
+        group.requeued(0, most);
+        self.fresh.set(self.fresh.get() + most);
+        most
+    }
+
+    /// The turn that all of them are of; none if they are of several, or too many for one to look.
+    fn turn_of(&self, tasks: &[Runnable]) -> Option<Turn> {
+        let (first, others) = tasks.split_first()?;
+        let base = self.core.config().level_base;
+        let stream = first.metadata().stream();
+        let (of, cpu) = first.metadata().place();
+        let level = level_of(cpu, base);
+        let same = |task: &Runnable| {
+            let meta = task.metadata();
+            // A query is of one age, whichever of its tasks one asks.
+            let same_level =
+                || matches!(of, Stream::Query(_)) || level_of(meta.place().1, base) == level;
+            !meta.task.is_doomed() && meta.stream() == stream && same_level()
+        };
+        let few = others.len() < MAX_BATCH && !first.metadata().task.is_doomed();
+        (few && others.iter().all(same)).then_some(Turn { stream: of, level })
     }
 
     /// Takes up to `most` tasks of a turn into the ring.
@@ -239,7 +302,7 @@ impl Worker {
             }
             Some(task)
         });
-        let others = Group::push_each(others);
+        let others = Group::push_each(others, &mut self.discard.borrow_mut());
         *self.batch.borrow_mut() = mail;
         if others && self.serving.get() {
             // Between slices the worker looks by itself whom to wake.

@@ -133,7 +133,7 @@ impl Worker {
     pub(super) fn give_back_all(&self) {
         let mut mail = Vec::new();
         self.seat.inbox.close_into(&mut mail);
-        if Group::push_each(mail.into_iter()) {
+        if Group::push_each(mail.into_iter(), &mut Vec::new()) {
             self.core.notify();
         }
         let group = self.group.borrow();
