@@ -388,6 +388,16 @@ async fn a_row_that_was_edited_by_hand_counts_whole_or_not_at_all() {
         value(&one, "bi", "cpu_core_limit").await == "5"
     })
     .await;
+    // Only the history is gone: the next change begins a new one.
+    server.script("DROP TABLE quotient_catalog_history");
+    until("a new history", async || {
+        two.execute("ALTER RESOURCE GROUP bi WITH ('cpu_core_limit'='6')")
+            .await
+            .is_ok()
+    })
+    .await;
+    let kept = server.ask("SELECT count(*) FROM quotient_catalog_history");
+    assert_eq!(kept, ["1"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

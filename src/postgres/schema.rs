@@ -13,6 +13,7 @@ const CHANNEL: usize = 63;
 pub(super) struct Schema {
     /// As `to_regclass` takes it.
     pub(super) table: String,
+    pub(super) history: String,
     pub(super) listen: String,
     pub(super) create: String,
     pub(super) read: String,
@@ -89,6 +90,7 @@ impl Schema {
                  WHERE fleet = $1 AND script = $2 AND revision > $3 AND changed_by = $4)"
             ),
             table,
+            history,
             create,
         }
     }

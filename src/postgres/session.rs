@@ -121,12 +121,19 @@ impl Session {
         let set = format!("SET statement_timeout = {limit}; SET lock_timeout = {limit}");
         self.client.batch_execute(&set).await?;
         // CREATE TABLE IF NOT EXISTS wants the right to create also where it has nothing to do.
-        let there = self
-            .client
-            .query_one("SELECT to_regclass($1) IS NOT NULL", &[&self.schema.table])
-            .await?;
-        if !there.get::<_, bool>(0) {
-            self.client.batch_execute(&self.schema.create).await?;
+        let there = "SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL";
+        let tables: [&(dyn ToSql + Sync); 2] = [&self.schema.table, &self.schema.history];
+        let there = self.client.query_one(there, &tables).await?;
+        let (table, history): (bool, bool) = (there.try_get(0)?, there.try_get(1)?);
+        if !(table && history) {
+            let created = self.client.batch_execute(&self.schema.create).await;
+            match created {
+                // Whoever may not make the history anew can read all the same; a change will say what is missing.
+                Err(error) if table && error.as_db_error().is_some() => {
+                    self.client.batch_execute("ROLLBACK").await?;
+                }
+                created => created?,
+            }
         }
         self.client.batch_execute(&self.schema.listen).await
     }
