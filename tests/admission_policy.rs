@@ -486,6 +486,34 @@ fn a_group_that_comes_back_while_it_drains_keeps_places_line_and_counters() {
 }
 
 #[test]
+fn the_numbers_of_a_group_that_was_retired_stay_until_it_is_forgotten() {
+    let counts = |scene: &Scene| Some(scene.policy.group(A)?.counts.admitted);
+    for forgotten_first in [false, true] {
+        let mut scene = Scene::new(&[(A, limits(1, 9)), (B, None.into())]);
+        scene.fill(A, 1);
+        assert!(scene.policy.retire(A) && !scene.policy.retire(A));
+        if forgotten_first {
+            scene.policy.forget(A);
+            assert_eq!(counts(&scene), Some(1), "one still runs");
+            scene.leave(A);
+        } else {
+            scene.leave(A);
+            assert_eq!(counts(&scene), Some(1));
+            scene.policy.forget(A);
+        }
+        assert_eq!(counts(&scene), None);
+    }
+    // Retired, and made again: it is removed as any other one.
+    let mut scene = Scene::new(&[(A, limits(1, 9))]);
+    assert!(scene.policy.retire(A));
+    scene
+        .policy
+        .register(A, "again".into(), limits(1, 0), Nanos::ZERO);
+    assert!(scene.policy.remove(A));
+    assert_eq!(counts(&scene), None);
+}
+
+#[test]
 fn what_a_forgotten_group_counted_passes_to_its_namesake() {
     let mut scene = Scene::new(&[(A, limits(1, 0)), (B, None.into())]);
     scene

@@ -263,6 +263,55 @@ fn no_counter_goes_back_when_a_drained_namesake_leaves() {
 }
 
 #[test]
+fn no_counter_goes_back_while_a_dropped_group_has_tasks() {
+    const SERIES: [&str; 4] = [
+        "quotient_group_polls_total{group=\"a\"}",
+        "quotient_group_admission_total{group=\"a\",outcome=\"admitted\"",
+        "quotient_group_admission_wait_seconds_count{group=\"a\"}",
+        "quotient_group_queries_total{group=\"a\",outcome=\"completed\"}",
+    ];
+    const CREATE: &str = "CREATE RESOURCE GROUP a WITH ('cpu_core_limit'='1')";
+    let _watched = watched("tasks of a dropped group");
+    let runtime = multi_thread(2);
+    let governor = governor(&runtime, 2, CREATE);
+    runtime.block_on(async {
+        let (let_go, wait) = tokio::sync::oneshot::channel::<()>();
+        let task = governor.spawn_in("a", wait).unwrap();
+        let run = async |count: usize| {
+            for _ in 0..count {
+                let query = governor.try_admit(&named("a")).unwrap();
+                query.run(async {}).await.unwrap();
+            }
+        };
+        let read = || SERIES.map(|series| sample(&governor, series));
+        run(100).await;
+        let before = read();
+        let last = governor.try_admit(&named("a")).unwrap();
+        governor.execute("DROP RESOURCE GROUP a").await.unwrap();
+        let draining = read();
+        drop(last);
+        let dropped = read();
+        governor.execute(CREATE).await.unwrap();
+        let again = read();
+        run(1).await;
+        let beside = read();
+        let_go.send(()).unwrap();
+        let _ = task.await;
+        live::settled(&governor, "a").await;
+        let after = read();
+        let pages = [before, draining, dropped, again, beside, after, read()];
+        for pair in pages.windows(2) {
+            let back = pair[0]
+                .iter()
+                .zip(pair[1])
+                .any(|(before, after)| after < *before);
+            assert!(!back, "{pages:?}");
+        }
+        assert_eq!(after[1..3], [102.0, 102.0], "{pages:?}");
+    });
+}
+
+#[test]
 fn a_scrape_beside_a_drop_counts_each_group_once() {
     const CREATE: &str = "CREATE RESOURCE GROUP a WITH ('cpu_core_limit'='1')";
     let _watched = watched("scrape beside drop");

@@ -4,8 +4,9 @@
 
 mod support;
 
+use quotient::catalog::CatalogMode;
 use quotient::catalog::store::StoreError;
-use quotient::{CatalogStore, Governor};
+use quotient::{Attributes, CatalogStore, Governor};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -139,5 +140,120 @@ fn a_change_is_explained_while_another_one_waits_for_its_store() {
         assert!(change.await.unwrap());
         let known = governor.execute("EXPLAIN DROP RESOURCE GROUP first").await;
         assert!(known.is_ok());
+    });
+}
+
+/// A row that others write too.
+#[derive(Clone, Debug, Default)]
+struct Row(Arc<Mutex<Option<String>>>);
+
+impl Row {
+    fn get(&self) -> Option<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn set(&self, text: Option<String>) {
+        *self.0.lock().unwrap() = text;
+    }
+
+    fn governor(&self, init: &str) -> Governor {
+        let builder = Governor::builder().workers(1).catalog_store(self.clone());
+        let builder = builder.catalog_mode(CatalogMode::Lenient);
+        builder.init_sql(init).build().unwrap()
+    }
+}
+
+impl CatalogStore for Row {
+    fn load(&self) -> Result<Option<String>, StoreError> {
+        Ok(self.get())
+    }
+
+    fn save(&self, text: &str, seen: Option<&str>) -> Result<(), StoreError> {
+        let mut there = self.0.lock().unwrap();
+        if there.as_deref() != seen {
+            let place = self.place();
+            return Err(StoreError::Conflict { place });
+        }
+        *there = Some(text.to_owned());
+        Ok(())
+    }
+
+    fn place(&self) -> String {
+        "a row".to_owned()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+}
+
+fn forced(group: &str) -> Attributes {
+    Attributes::new().resource_group(group)
+}
+
+/// Fleets that have nothing in common begin with the same ids.
+#[test]
+fn a_known_id_under_another_name_is_another_group() {
+    runtime().block_on(async {
+        let (ours, theirs) = (Row::default(), Row::default());
+        let both = |a: &str, b: &str| format!("{}; {}", create(a), create(b));
+        let governor = ours.governor(&both("a", "b"));
+        let other = theirs.governor(&both("x", "y"));
+        sleep(20 * MS).await;
+        let id = |governor: &Governor, name: &str| governor.classify(&forced(name)).unwrap().id();
+        assert_eq!(id(&governor, "b"), id(&other, "y"));
+        let query = governor.try_admit(&forced("b")).unwrap();
+        query.run(async {}).await.unwrap();
+        // Their row is ours now; whoever wants to change it finds out.
+        ours.set(theirs.get());
+        governor.execute(&create("c")).await.unwrap_err();
+
+        assert_eq!(id(&governor, "y"), id(&other, "y"));
+        let y = governor.try_admit(&forced("y")).unwrap();
+        assert_eq!(y.group(), "y");
+        y.run(async {}).await.unwrap();
+        assert!(governor.try_admit(&forced("b")).is_err());
+        assert!(!governor.has_group("b"));
+        governor.spawn_in("y", async {}).unwrap().await.unwrap();
+        // The query of b is b's to its end, and no longer.
+        let admitted = |group: &str| {
+            let row = governor.metrics().by_name().remove(group)?;
+            Some((row.queries_running, row.admission.values().sum::<u64>()))
+        };
+        assert_eq!((admitted("b"), admitted("y")), (Some((1, 1)), Some((1, 1))));
+        drop(query);
+        drop(y);
+        assert_eq!((admitted("b"), admitted("y")), (None, Some((0, 1))));
+        let shown = governor
+            .execute("SHOW USAGE RESOURCE GROUP y")
+            .await
+            .unwrap();
+        assert_eq!(shown[0].rows().len(), 1);
+    });
+}
+
+#[test]
+fn who_could_not_read_all_of_a_shared_row_does_not_write_over_it() {
+    runtime().block_on(async {
+        let row = Row::default();
+        let first = row.governor(&create("a"));
+        sleep(20 * MS).await;
+        let good = row.get().unwrap();
+        let damaged = good.clone() + "CREATE RESOURCE GROUP torn WITH ('cpu_we";
+        row.set(Some(damaged.clone()));
+        let late = row.governor("");
+        assert_eq!(late.catalog_damage().len(), 1);
+        let alter = "ALTER RESOURCE GROUP a WITH ('cpu_weight'='2')";
+        for governor in [&late, &first, &late] {
+            let error = governor.execute(alter).await.unwrap_err();
+            assert!(error.to_string().contains("a row"), "{error}");
+            assert_eq!(row.get().as_deref(), Some(&*damaged));
+        }
+        // Mended, everybody goes on.
+        row.set(Some(good.replace("'1'", "'3'")));
+        late.execute("ALTER RESOURCE GROUP a WITH ('cpu_weight'='4')")
+            .await
+            .unwrap();
+        assert!(row.get().unwrap().contains("'4'"));
     });
 }

@@ -16,7 +16,7 @@ pub(super) struct Keep {
     pub(super) seen: Option<String>,
     /// Statements of the store's text that nobody could read or run: written back as comments, for a person to mend.
     pub(super) damaged: Vec<String>,
-    /// The store has not answered since the start, so that what it keeps is not known at all.
+    /// The store has not answered since the start, or what it answered could not be read wholly: what it keeps is not known.
     pub(super) away: bool,
 }
 

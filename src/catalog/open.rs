@@ -15,8 +15,9 @@ pub enum CatalogMode {
     /// Nothing starts, and the error says where. Nothing starts without a shared store that is away.
     #[default]
     Strict,
-    /// The other statements count. The damaged ones are reported, and stay in the store as comments. Without a shared
-    /// store that is away, its copy counts, else `init_sql`, until it answers.
+    /// The other statements count. The damaged ones are reported, and stay in the store as comments; in a shared store they
+    /// stay as they are, and changes are refused until somebody has mended them. Without a shared store that is away, its
+    /// copy counts, else `init_sql`, until it answers.
     Lenient,
 }
 
@@ -100,7 +101,9 @@ impl Catalog {
         let mut catalog = Catalog::at(reading.draft, first, &what);
         let (texts, damaged): (Vec<_>, Vec<_>) = reading.damaged.into_iter().unzip();
         catalog.damaged = damaged;
-        catalog.keep_in(store, Some(text), texts, away.is_some());
+        // Whoever else uses it counts all of it, or what they had before: what was left out here is not ours to write over.
+        let unknown = away.is_some() || (store.is_shared() && !texts.is_empty());
+        catalog.keep_in(store, Some(text), texts, unknown);
         Ok(Opened {
             catalog,
             found: true,

@@ -113,7 +113,7 @@ impl Governor {
         let (entry, permit) = self.find_place(attributes, |entry| {
             match self.share_place(parent.as_ref(), entry) {
                 Some(permit) => Ok(permit),
-                None => self.inner.gate.try_admit(entry.id),
+                None => self.inner.gate.try_admit(entry.key),
             }
         })?;
         let mut coming = Coming {
@@ -141,7 +141,7 @@ impl Governor {
         let (entry, arrived) = self.find_place(asking, |entry| {
             match self.share_place(parent.as_ref(), entry) {
                 Some(permit) => Ok(Arrived::In(permit)),
-                None => self.inner.gate.arrive(entry.id, id, who),
+                None => self.inner.gate.arrive(entry.key, id, who),
             }
         })?;
         let coming = Coming {
@@ -155,7 +155,7 @@ impl Governor {
 
     /// The place of the nearest query of this group that the running task is nested in: limit 1 must not deadlock.
     fn share_place(&self, parent: Option<&Query>, entry: &Entry) -> Option<Permit> {
-        parent?.share_place(|place| place.is_of(&self.inner.gate, entry.id))
+        parent?.share_place(|place| place.is_of(&self.inner.gate, entry.key))
     }
 
     fn find_place<T>(

@@ -143,7 +143,7 @@ impl Governor {
             // First nobody finds a dropped group any more, then it refuses those who found it before.
             inner.routing.store(Arc::new(next));
             for entry in &dropped {
-                inner.gate.remove(entry.id);
+                inner.gate.retire(entry.key);
                 entry.group.reserve_no_threads();
             }
             gone.extend(dropped);

@@ -88,7 +88,7 @@ impl Governor {
         let mut rows: Vec<GroupRow> = self
             .listed(&dropped)
             .iter()
-            .map(|entry| row(entry, admission.remove(&entry.id).as_ref()))
+            .map(|entry| row(entry, admission.remove(&entry.key).as_ref()))
             .collect();
         // A group that is being created may have inherited counts already.
         let early = admission.into_values().map(|a| GroupRow {
@@ -122,10 +122,11 @@ impl Governor {
     pub(super) fn sweep(&self) {
         let inner = &*self.inner;
         let mut dropped = inner.dropped.lock();
-        let is_gone =
-            |entry: &mut Arc<Entry>| inner.gate.group(entry.id).is_none() && !entry.has_tasks();
+        let is_gone = |entry: &mut Arc<Entry>| inner.gate.is_over(entry.key) && !entry.has_tasks();
         let gone: Vec<Arc<Entry>> = dropped.extract_if(.., is_gone).collect();
         for entry in gone {
+            // What the gate counted it passes on itself.
+            inner.gate.forget(entry.key);
             let last = at_rest(row(&entry, None));
             let routing = inner.routing.load();
             let namesake = dropped.iter().find(|other| other.name == entry.name);
@@ -153,7 +154,7 @@ impl Governor {
         entries.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
         entries
             .iter()
-            .map(|entry| (entry.id, row(entry, admission.get(&entry.id))))
+            .map(|entry| (entry.id, row(entry, admission.get(&entry.key))))
             .collect()
     }
 }

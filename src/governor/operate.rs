@@ -106,7 +106,7 @@ impl Governor {
     pub(super) fn watches_view(&self) -> Relation {
         let (watches, now) = self.inner.breaker.watches();
         let routing = self.inner.routing.load();
-        let name = |id: GroupId| match routing.by_id(id) {
+        let name = |id: GroupId| match routing.by_key(id) {
             Some(entry) => entry.name.to_string(),
             None => id.to_string(),
         };

@@ -25,7 +25,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A group with its parts in the stages.
 pub(super) struct Entry {
+    /// By this its classifiers and people know it.
     pub(super) id: GroupId,
+    /// By this the stages know it: its id, unless another group had that one before.
+    pub(super) key: GroupId,
     pub(super) name: Arc<str>,
     pub(super) group: Arc<Group>,
     /// The account of its tasks that belong to no query.
@@ -45,6 +48,7 @@ pub(super) struct Entry {
 impl Entry {
     fn new(
         spec: &GroupSpec,
+        key: GroupId,
         version: u64,
         core: &Arc<Core>,
         station: &Arc<Station>,
@@ -57,6 +61,7 @@ impl Entry {
         group.set_io_share(blocking::share(spec, &group));
         let entry = Arc::new(Entry {
             id: spec.id,
+            key,
             name: spec.name.as_str().into(),
             loose: Account::for_group(group.clone()),
             group,
@@ -137,7 +142,7 @@ pub(super) struct Routing {
 }
 
 impl Routing {
-    /// Translates `snapshot`. Groups that `last` has too are changed in place; the others are made.
+    /// Translates `snapshot`. Groups that `last` has too, by id and name, are changed in place; the others are made.
     pub(super) fn new(
         snapshot: Arc<Snapshot>,
         core: &Arc<Core>,
@@ -147,7 +152,12 @@ impl Routing {
         last: Option<&Routing>,
     ) -> Routing {
         let version = snapshot.version();
-        let entry = |spec: &GroupSpec| match last.and_then(|last| last.by_id.get(&spec.id)) {
+        // A shared store may give a known id to another name.
+        let known = |spec: &GroupSpec| {
+            let entry = last?.by_id.get(&spec.id)?;
+            (*entry.name == *spec.name).then_some(entry)
+        };
+        let entry = |spec: &GroupSpec| match known(spec) {
             Some(entry) => {
                 entry.fuse.set(spec, version);
                 entry.fuse.cooled.set_limits(&entry.group, limits(spec));
@@ -156,12 +166,13 @@ impl Routing {
                     .group
                     .set_io_share(blocking::share(spec, &entry.group));
                 entry.limit_memory(spec);
-                gate.set_limits(spec.id, admission(spec));
+                gate.set_limits(entry.key, admission(spec));
                 entry.clone()
             }
             None => {
-                gate.register(spec.id, &spec.name, admission(spec));
-                Entry::new(spec, version, core, station, breaker)
+                let key = key(spec, gate);
+                gate.register(key, &spec.name, admission(spec));
+                Entry::new(spec, key, version, core, station, breaker)
             }
         };
         let by_id: FxHashMap<_, _> = snapshot
@@ -195,6 +206,10 @@ impl Routing {
         self.by_id.get(&id)
     }
 
+    pub(super) fn by_key(&self, key: GroupId) -> Option<&Arc<Entry>> {
+        self.entries().find(|entry| entry.key == key)
+    }
+
     pub(super) fn by_name(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_name.get(name)
     }
@@ -213,11 +228,23 @@ impl Routing {
 
     /// Groups of `self` that are not in `next`: dropped.
     pub(super) fn missing_in(&self, next: &Routing) -> Vec<Arc<Entry>> {
-        self.by_id
-            .values()
-            .filter(|entry| !next.by_id.contains_key(&entry.id))
-            .cloned()
-            .collect()
+        let stays = |entry: &Arc<Entry>| {
+            let there = next.by_id.get(&entry.id);
+            there.is_some_and(|there| Arc::ptr_eq(there, entry))
+        };
+        let entries = self.by_id.values();
+        entries.filter(|entry| !stays(entry)).cloned().collect()
+    }
+}
+
+/// By what the stages are to know a group that is new here: its id, unless a group that had it before still drains, or has
+/// now another one.
+fn key(spec: &GroupSpec, gate: &Gate) -> GroupId {
+    /// From the other end of all numbers than ids.
+    static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
+    match gate.group(spec.id) {
+        Some(_) => GroupId(NEXT.fetch_sub(1, Relaxed)),
+        None => spec.id,
     }
 }
 

@@ -7,6 +7,7 @@
 //! 2. Each request that waits is answered once. Whoever takes it out of the line answers it: a step of the policy, a
 //!    kill, or its own drop. A place that was given to a request that is gone meanwhile goes to the next one.
 
+mod leaving;
 mod seat;
 mod waiting;
 
@@ -120,12 +121,6 @@ impl Gate {
     /// Changes the limits over all groups at once, as [`set_limits`](Gate::set_limits).
     pub fn set_governor(&self, limits: GovernorLimits) {
         self.change(|policy, now| policy.set_governor(limits, now));
-    }
-
-    /// Removes a group: it lets nobody in any more. Those that wait in it and those that run go on as before, and it
-    /// counts until the last one is gone. False if there is no such group.
-    pub fn remove(&self, group: GroupId) -> bool {
-        self.change(|policy, _| policy.remove(group))
     }
 
     /// A place of the group, now or not at all.

@@ -153,6 +153,8 @@ pub(super) struct Group<W> {
     /// When the first of its line has waited for too long, if somebody waits.
     pub(super) deadline: Option<Nanos>,
     pub(super) removed: bool,
+    /// Its numbers are wanted although it is over.
+    pub(super) kept: bool,
 }
 
 impl<W> Group<W> {
@@ -171,6 +173,7 @@ impl<W> Group<W> {
             ready: None,
             deadline: None,
             removed: false,
+            kept: false,
         }
     }
 

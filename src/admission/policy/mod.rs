@@ -17,6 +17,7 @@
 
 mod decision;
 mod group;
+mod leaving;
 mod look;
 mod moves;
 mod obstacle;
@@ -89,7 +90,7 @@ impl<W: Clone> Policy<W> {
             .entry(id)
             .or_insert_with(|| Group::new(name.clone()));
         group.name = name;
-        group.removed = false;
+        (group.removed, group.kept) = (false, false);
         self.set_limits(id, limits, now);
     }
 
@@ -116,16 +117,6 @@ impl<W: Clone> Policy<W> {
         let ids: Vec<GroupId> = self.groups.keys().copied().collect();
         ids.into_iter().for_each(|id| self.place(id));
         self.start(now);
-    }
-
-    /// Removes a group: it lets nobody in any more. False if there is no such group.
-    pub fn remove(&mut self, id: GroupId) -> bool {
-        let Some(group) = self.present(id) else {
-            return false;
-        };
-        group.removed = true;
-        self.forget_if_over(id);
-        true
     }
 
     /// Admits nothing more, in any group, for good; whoever waits is told.
@@ -380,19 +371,6 @@ impl<W: Clone> Policy<W> {
             let before = std::mem::replace(&mut group.deadline, deadline);
             before.map(|key| self.deadlines.remove(&(key, id)));
             deadline.map(|key| self.deadlines.insert((key, id)));
-        }
-    }
-
-    fn forget_if_over(&mut self, id: GroupId) {
-        if !self.groups.get(&id).is_some_and(Group::is_over) {
-            return;
-        }
-        let Some(gone) = self.groups.remove(&id) else {
-            return;
-        };
-        let namesakes = self.groups.values_mut().filter(|g| g.name == gone.name);
-        if let Some(heir) = namesakes.min_by_key(|g| g.removed) {
-            heir.inherit(&gone);
         }
     }
 }

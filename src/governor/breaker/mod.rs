@@ -162,7 +162,7 @@ impl Inner {
         let Some(target) = routing.by_name(target).filter(|to| to.id != from.id) else {
             return false;
         };
-        let Some(place) = self.gate.move_in(target.id) else {
+        let Some(place) = self.gate.move_in(target.key) else {
             return false;
         };
         if !query.account().move_to(&target.group) {
@@ -205,16 +205,16 @@ impl Inner {
         let routing = self.routing.load_full();
         let entries = || routing.entries();
         let timed = entries().filter(|entry| entry.fuse.must_rearm());
-        let timed: HashSet<GroupId> = timed.map(|entry| entry.id).collect();
+        let timed: HashSet<GroupId> = timed.map(|entry| entry.key).collect();
         if !timed.is_empty() {
             for (query, running) in self.all_running() {
-                if timed.contains(&running.entry.id) {
+                if timed.contains(&running.entry.key) {
                     self.watch_elapsed(&query, &running.entry);
                 }
             }
         }
         let watching = |id| {
-            let entry = routing.by_id(id);
+            let entry = routing.by_key(id);
             entry.is_some_and(|entry| entry.fuse.rule().is_some())
         };
         self.breaker.keep_watches(watching);

@@ -44,7 +44,7 @@ impl Breaker {
             return Ok(());
         };
         let now = self.now();
-        let refusal = self.watches.lock().refuses(entry.id, fingerprint, now);
+        let refusal = self.watches.lock().refuses(entry.key, fingerprint, now);
         match refusal {
             None => Ok(()),
             Some(refusal) => {
@@ -69,7 +69,7 @@ impl Inner {
             self.breaker
                 .watches
                 .lock()
-                .killed(entry.id, fingerprint, rule, now, report);
+                .killed(entry.key, fingerprint, rule, now, report);
         }
     }
 }

@@ -85,17 +85,18 @@ impl Governor {
         let inner = &*self.inner;
         let mut all: BTreeMap<GroupId, Now> = BTreeMap::new();
         let runner_threads = inner.gate.governor().runner_threads;
-        for entry in inner.routing.load().entries() {
+        let routing = inner.routing.load();
+        for entry in routing.entries() {
             let usage = entry.usage();
             let now = Now {
-                running: inner.gate.group(entry.id).map_or(0, |group| group.running),
+                running: inner.gate.group(entry.key).map_or(0, |group| group.running),
                 tasks: usage.tasks_running + usage.tasks_queued + usage.tasks_waiting,
                 memory: Bytes(entry.group.memory().used()),
                 reservations_only: !mem::is_installed(),
                 runner_threads,
                 ..Now::default()
             };
-            all.insert(entry.id, now);
+            all.insert(entry.key, now);
         }
         for waiting in inner.gate.waiting() {
             if let Some(now) = all.get_mut(&waiting.group) {
@@ -103,7 +104,7 @@ impl Governor {
             }
         }
         for (query, running) in inner.all_running() {
-            let Some(now) = all.get_mut(&running.entry.id) else {
+            let Some(now) = all.get_mut(&running.entry.key) else {
                 continue;
             };
             let usage = query.usage();
@@ -116,6 +117,9 @@ impl Governor {
                 tripped: running.runaway.is_some(),
             });
         }
-        all
+        let entries = routing.entries();
+        entries
+            .filter_map(|entry| Some((entry.id, all.remove(&entry.key)?)))
+            .collect()
     }
 }
