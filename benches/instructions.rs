@@ -27,7 +27,7 @@ const BOUNDS: [(&str, u64); 9] = [
     ("ping_pong", 1300),
     ("sleep_wake", 5370),
     ("slices", 4480),
-    ("mail", 3000),
+    ("mail", 1970),
 ];
 
 const SIDES: [&str; 3] = ["quotient", "tokio", "async-executor"];
@@ -100,12 +100,15 @@ const GROUPS: &str = "
     CREATE RESOURCE GROUP two TO (user = 'two') WITH ('cpu_core_limit' = '2');
     CREATE RESOURCE GROUP one TO (user = 'one') WITH ('cpu_core_limit' = '1');";
 
-/// All that there are: two with classifiers, and those that send letters.
-fn groups() -> String {
+/// Those of a shape.
+fn groups(shape: &str) -> String {
     let create = |name| {
         format!("CREATE RESOURCE GROUP {name} TO (user = '{name}') WITH ('cpu_core_limit' = '1');")
     };
-    GROUPS.to_owned() + &SENDERS.map(create).concat()
+    match shape {
+        "mail" => SENDERS.map(create).concat(),
+        _ => GROUPS.to_owned(),
+    }
 }
 
 struct Tokio;
@@ -308,7 +311,7 @@ fn run(side: &str, shape: &str) {
     match side {
         "quotient" => {
             let (clock, hand) = Clock::manual();
-            let builder = Governor::builder().clock(clock).init_sql(&groups());
+            let builder = Governor::builder().clock(clock).init_sql(&groups(shape));
             let governor = runtime.block_on(async { builder.build() });
             let governor = governor.expect("a governor can be built");
             let _ = GOVERNOR.set((governor.clone(), hand));
