@@ -19,6 +19,9 @@ mod postgres;
 mod real;
 #[path = "psql/roles.rs"]
 mod roles;
+#[cfg(unix)]
+#[path = "psql/sockets.rs"]
+mod sockets;
 #[path = "support/mod.rs"]
 mod support;
 #[path = "psql/types.rs"]

@@ -33,6 +33,8 @@ mod lex;
 mod listen;
 mod local;
 mod parameters;
+#[cfg(unix)]
+mod place;
 mod psql;
 mod request;
 mod scalar;

@@ -38,16 +38,23 @@ pub(crate) fn frame(letter: u8, body: &[u8]) -> Vec<u8> {
     [&[letter], &length[..], body].concat()
 }
 
-fn startup() -> Vec<u8> {
-    let body = b"\0\x03\0\0user\0ops\0\0";
+/// The first packet, with these parameters.
+pub(crate) fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = b"\0\x03\0\0".to_vec();
+    for (name, value) in parameters {
+        body.extend_from_slice(format!("{name}\0{value}\0").as_bytes());
+    }
+    body.push(0);
     let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
-    [&length[..], body].concat()
+    [&length[..], &body].concat()
 }
+
+const OPS: &[(&str, &str)] = &[("user", "ops")];
 
 /// Comes in and reads up to ReadyForQuery.
 pub(crate) fn enter(service: &Service) -> TcpStream {
     let mut socket = open(service);
-    socket.write_all(&startup()).unwrap();
+    socket.write_all(&startup(OPS)).unwrap();
     ready(&mut socket);
     socket
 }
@@ -163,7 +170,7 @@ async fn encryption_is_declined_and_the_client_may_go_on_without() {
         socket.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"N");
     }
-    socket.write_all(&startup()).unwrap();
+    socket.write_all(&startup(OPS)).unwrap();
     assert!(ready(&mut socket).starts_with("RS"));
     // Asking for ever is not an occupation.
     let mut socket = open(&service);
@@ -317,7 +324,7 @@ async fn connections_that_say_nothing() {
             Ok(mut socket) => {
                 // Half of them begin, and stop.
                 if idle.len() % 2 == 0 {
-                    let _ = socket.write_all(&startup()[..6]);
+                    let _ = socket.write_all(&startup(OPS)[..6]);
                 }
                 idle.push(socket);
             }
@@ -361,7 +368,7 @@ async fn who_is_too_slow_on_the_way_in_is_cut() {
     // One byte after the other.
     let mut socket = open(&service);
     let begun = Instant::now();
-    for byte in startup().iter().cycle() {
+    for byte in startup(OPS).iter().cycle() {
         if socket.write_all(&[*byte]).is_err() || begun.elapsed() > PATIENCE {
             break;
         }
@@ -370,12 +377,12 @@ async fn who_is_too_slow_on_the_way_in_is_cut() {
     assert!(begun.elapsed() < PATIENCE, "never cut");
     // Half-way through the password.
     let mut socket = open(&service);
-    socket.write_all(&startup()).unwrap();
+    socket.write_all(&startup(OPS)).unwrap();
     let words = last_words(socket);
     assert_eq!(words[0], b'R');
     // Junk instead of a proof.
     let mut socket = open(&service);
-    socket.write_all(&startup()).unwrap();
+    socket.write_all(&startup(OPS)).unwrap();
     socket
         .write_all(&frame(b'p', b"SCRAM-SHA-256\0\x7f\xff\xff\xffn,,"))
         .unwrap();
