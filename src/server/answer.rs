@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Int8,
     Float8,
     Text,
+    /// Of a function that is called for what it does: an empty text.
+    Void,
 }
 
 impl Kind {
@@ -29,6 +31,7 @@ impl Kind {
             Kind::Int8 => 20,
             Kind::Float8 => 701,
             Kind::Text => 25,
+            Kind::Void => 2278,
         }
     }
 
@@ -37,7 +40,7 @@ impl Kind {
         match self {
             Kind::Bool => 1,
             Kind::Int2 => 2,
-            Kind::Int4 => 4,
+            Kind::Int4 | Kind::Void => 4,
             Kind::Int8 | Kind::Float8 => 8,
             Kind::Text => -1,
         }
@@ -189,7 +192,7 @@ pub(super) fn row(values: &[Value], fields: &[Field], formats: &Formats) -> PgWi
 
 /// Writes a value; false for NULL, and for what is not of the column's type.
 fn put(data: &mut BytesMut, value: &Value, kind: Kind, binary: bool) -> bool {
-    if !binary || kind == Kind::Text {
+    if !binary || matches!(kind, Kind::Text | Kind::Void) {
         let text = match value {
             Value::Null => return false,
             Value::Bool(true) => "t".to_owned(),

@@ -140,7 +140,8 @@ impl What {
         match self {
             What::Governed(statement) => statement.tag,
             What::Local(Local::Transaction(word)) => word.tag(),
-            What::Local(Local::Set { .. } | Local::SetNothing) => "SET",
+            What::Local(Local::Set { .. }) => "SET",
+            What::Local(Local::Nothing(tag)) => tag,
             What::Local(_) => "SHOW",
             What::Catalog(_) => "SELECT",
         }

@@ -179,6 +179,8 @@ fn call(name: &str, arguments: &[Token<'_>]) -> Option<What> {
         ("pg_backend_pid", []) => What::Process,
         ("inet_client_addr", []) => What::ClientAddress,
         ("pg_is_in_recovery", []) => What::Literal(Value::Bool(false), Column::Bool),
+        // There are none.
+        ("pg_advisory_unlock_all", []) => What::Literal("".into(), Column::Void),
         // What \d+ asks of a view: there is no text of it.
         ("pg_get_viewdef", [_, ..]) => What::Literal(Value::Null, Column::Text),
         ("current_setting", [setting, ..]) if setting.kind == Kind::Text => {

@@ -33,7 +33,7 @@ impl Session<'_> {
                 self.tell(told).await;
                 Ok(Answer::done("SET"))
             }
-            Local::SetNothing => Ok(Answer::done("SET")),
+            Local::Nothing(tag) => Ok(Answer::done(*tag)),
             Local::Reset(Some((name, at))) => {
                 let told = self
                     .guest
@@ -71,15 +71,11 @@ impl Session<'_> {
                 ))
             }
             Local::Transaction(word) => Ok(self.transaction(*word)),
-            Local::Discard(what) => {
-                if what == "all" {
-                    self.guest.settings.reset_all();
-                    self.prepared.clear();
-                    self.in_transaction = false;
-                }
-                Ok(Answer::done(
-                    format!("DISCARD {}", what.to_uppercase()).trim_end(),
-                ))
+            Local::DiscardAll => {
+                self.guest.settings.reset_all();
+                self.prepared.clear();
+                self.in_transaction = false;
+                Ok(Answer::done("DISCARD ALL"))
             }
             Local::Deallocate(None) => {
                 self.prepared.clear();

@@ -1,0 +1,111 @@
+//! What a session's settings are, what its client is told of them, and what pools send before they lend it again.
+
+use crate::Service;
+use crate::hostile::{frame, open, startup};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// A client that hears every word.
+struct Raw(TcpStream);
+
+impl Raw {
+    /// Comes in with these parameters; what it is told of its settings.
+    fn enter(service: &Service, parameters: &[(&str, &str)]) -> (Raw, Vec<String>) {
+        let mut raw = Raw(open(service));
+        let parameters = [&[("user", "ops")], parameters].concat();
+        raw.0.write_all(&startup(&parameters)).unwrap();
+        let told = raw.words();
+        (raw, told)
+    }
+
+    /// One whole message: its letter, and its texts.
+    fn message(&mut self) -> (char, Vec<u8>) {
+        let mut head = [0; 5];
+        self.0.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+        let mut body = vec![0; length - 4];
+        self.0.read_exact(&mut body).unwrap();
+        (head[0] as char, body)
+    }
+
+    /// Up to ReadyForQuery: tags, rows, settings as `S name value` and the states of errors as `E state`.
+    fn words(&mut self) -> Vec<String> {
+        let mut words = Vec::new();
+        loop {
+            let (letter, body) = self.message();
+            let texts: Vec<String> = body
+                .split(|byte| *byte == 0)
+                .map(|text| String::from_utf8_lossy(text).into_owned())
+                .collect();
+            match letter {
+                'Z' => return words,
+                'C' => words.push(texts[0].clone()),
+                'S' => words.push(format!("S {} {}", texts[0], texts[1])),
+                'D' => words.push(format!("D {}", String::from_utf8_lossy(&body[6..]))),
+                'E' | 'N' => {
+                    let state = texts.iter().find_map(|text| text.strip_prefix('C'));
+                    words.push(format!("{letter} {}", state.unwrap()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn ask(&mut self, script: &str) -> Vec<String> {
+        let body = [script.as_bytes(), b"\0"].concat();
+        self.0.write_all(&frame(b'Q', &body)).unwrap();
+        self.words()
+    }
+}
+
+#[test]
+fn pools_clean_a_session_before_they_lend_it_again() {
+    let service = Service::new();
+    let (mut raw, _) = Raw::enter(&service, &[]);
+    let asyncpg = "SELECT pg_advisory_unlock_all();\nCLOSE ALL;\nUNLISTEN *;\nRESET ALL;";
+    assert_eq!(
+        raw.ask(asyncpg),
+        ["D ", "SELECT 1", "CLOSE CURSOR ALL", "UNLISTEN", "RESET"]
+    );
+    let deadpool = "CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
+                    SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES;";
+    assert_eq!(
+        raw.ask(deadpool),
+        [
+            "CLOSE CURSOR ALL",
+            "SET",
+            "RESET",
+            "UNLISTEN",
+            "D ",
+            "SELECT 1",
+            "DISCARD TEMP",
+            "DISCARD SEQUENCES"
+        ]
+    );
+    let others = "DISCARD TEMPORARY; DISCARD PLANS; DISCARD ALL; UNLISTEN news; \
+                  RESET SESSION AUTHORIZATION; SET ROLE NONE; RESET ROLE";
+    assert_eq!(
+        raw.ask(others),
+        [
+            "DISCARD TEMP",
+            "DISCARD PLANS",
+            "DISCARD ALL",
+            "UNLISTEN",
+            "RESET",
+            "SET",
+            "RESET"
+        ]
+    );
+    // What would have to be done is not said to be.
+    for script in [
+        "LISTEN news",
+        "CLOSE c",
+        "DISCARD nothing",
+        "DISCARD ALL OF IT",
+        "UNLISTEN",
+        "SET SESSION AUTHORIZATION 'root'",
+    ] {
+        let words = raw.ask(script);
+        assert!(words[0].starts_with("E 42"), "{script}: {words:?}");
+    }
+}
