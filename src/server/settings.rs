@@ -13,6 +13,8 @@ enum Use {
     Free,
     /// As it is, or not at all.
     Fixed,
+    /// One of those that [`encoding`] knows.
+    Encoding,
     /// It can only be read.
     ReadOnly,
 }
@@ -48,7 +50,7 @@ pub(super) const RESOURCE_GROUP: &str = "resource_group";
 const KNOWN: &[Known] = &[
     setting("application_name", "", Use::Free, true),
     setting("bytea_output", "hex", Use::Free, false),
-    setting("client_encoding", "UTF8", Use::Fixed, true),
+    setting("client_encoding", "UTF8", Use::Encoding, true),
     setting("client_min_messages", "notice", Use::Free, false),
     setting("DateStyle", "ISO, MDY", Use::Free, true),
     setting("default_transaction_isolation", "read committed", Use::Free, false),
@@ -153,7 +155,7 @@ impl Settings {
                 let message = format!("parameter \"{}\" cannot be changed", known.name);
                 return Err(Fault::error("55P02", message));
             }
-            Use::Fixed if !is_same(known.name, value, known.first) => {
+            Use::Fixed if !is_same(value, known.first) => {
                 return bad(&format!("here it is always {}", known.first));
             }
             _ if value.len() > MOST || value.contains('\0') => {
@@ -163,6 +165,12 @@ impl Settings {
                 ));
             }
             Use::Fixed => {}
+            Use::Encoding => {
+                let Some(encoding) = encoding(value) else {
+                    return bad("here it is UTF8, or SQL_ASCII, which leaves bytes as they are");
+                };
+                self.changed.insert(known.name, encoding.to_owned());
+            }
             Use::Free => {
                 self.changed.insert(known.name, value.to_owned());
             }
@@ -178,7 +186,7 @@ impl Settings {
     /// As at first. Its name if the client is to be told.
     pub(super) fn reset(&mut self, name: &str) -> Result<Option<&'static str>, Fault> {
         let known = known(name).ok_or_else(|| unknown(name))?;
-        if known.allows == Use::Free {
+        if known.allows != Use::ReadOnly {
             self.changed.remove(known.name);
         }
         Ok(known.is_reported.then_some(known.name))
@@ -216,14 +224,21 @@ fn is_reported(name: &str) -> bool {
     known(name).is_some_and(|known| known.is_reported)
 }
 
-/// UTF-8 has several spellings.
-fn is_same(name: &str, value: &str, fixed: &str) -> bool {
+/// A truth has several spellings.
+fn is_same(value: &str, fixed: &str) -> bool {
     let value = value.trim_matches('\'').to_ascii_lowercase();
-    match name {
-        "client_encoding" => matches!(value.as_str(), "utf8" | "utf-8" | "unicode" | "auto"),
-        _ => {
-            value == fixed || matches!(value.as_str(), "on" | "true" | "yes" | "1") && fixed == "on"
-        }
+    value == fixed || matches!(value.as_str(), "on" | "true" | "yes" | "1") && fixed == "on"
+}
+
+/// How SHOW writes an encoding that texts are taken and sent in as they are, which is all that is done here. As in
+/// PostgreSQL, letters and digits of its name count alone; libpq without a locale says `SQL_ASCII`.
+fn encoding(name: &str) -> Option<&'static str> {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    let letters: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    match letters.as_str() {
+        "utf8" | "unicode" | "auto" => Some("UTF8"),
+        "sqlascii" => Some("SQL_ASCII"),
+        _ => None,
     }
 }
 
@@ -257,6 +272,8 @@ mod tests {
             assert_eq!(fault.code, code, "{name}");
         }
         assert!(settings.set("client_encoding", "utf-8").is_ok());
+        assert!(settings.set("client_encoding", "sql ascii").is_ok());
+        assert_eq!(settings.get("client_encoding").unwrap(), "SQL_ASCII");
         let long = "x".repeat(2_000);
         assert_eq!(
             settings.set("search_path", &long).unwrap_err().code,

@@ -1,7 +1,7 @@
 //! What a session's settings are, what its client is told of them, and what pools send before they lend it again.
 
 use crate::Service;
-use crate::hostile::{frame, open, startup};
+use crate::hostile::{frame, last_words, open, startup};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -108,4 +108,48 @@ fn pools_clean_a_session_before_they_lend_it_again() {
         let words = raw.ask(script);
         assert!(words[0].starts_with("E 42"), "{script}: {words:?}");
     }
+}
+
+/// libpq without a locale, of whose encoding it knows nothing, says SQL_ASCII: bytes are taken as they are.
+#[test]
+fn a_client_without_a_locale_comes_in_and_is_told_its_own_encoding() {
+    let service = Service::new();
+    for (asked, told) in [
+        ("SQL_ASCII", "SQL_ASCII"),
+        ("sql-ascii", "SQL_ASCII"),
+        ("utf8", "UTF8"),
+        ("'UTF-8'", "UTF8"),
+        ("Unicode", "UTF8"),
+    ] {
+        let (mut raw, words) = Raw::enter(&service, &[("client_encoding", asked)]);
+        let told = format!("client_encoding {told}");
+        assert!(words.contains(&format!("S {told}")), "{asked}: {words:?}");
+        let shown = raw.ask("SHOW client_encoding");
+        assert_eq!(format!("client_encoding {}", &shown[0][2..]), told);
+        assert_eq!(raw.ask("SELECT 'é'")[0], "D é");
+    }
+    let (mut raw, _) = Raw::enter(&service, &[]);
+    for (script, told) in [
+        ("SET client_encoding = 'sql_ascii'", "SQL_ASCII"),
+        ("SET NAMES 'UTF8'", "UTF8"),
+        ("SET client_encoding TO SQL_ASCII", "SQL_ASCII"),
+        ("RESET client_encoding", "UTF8"),
+    ] {
+        let words = raw.ask(script);
+        assert!(
+            words.contains(&format!("S client_encoding {told}")),
+            "{script}: {words:?}"
+        );
+    }
+    assert_eq!(raw.ask("SET client_encoding = 'LATIN1'"), ["E 22023"]);
+    // Not UTF-8 is nothing that anybody here can read.
+    raw.ask("SET client_encoding = 'SQL_ASCII'");
+    raw.0.write_all(&frame(b'Q', b"SELECT '\xe9'\0")).unwrap();
+    assert_eq!(raw.words(), ["E 22021"]);
+    let mut latin = open(&service);
+    latin
+        .write_all(&startup(&[("user", "ops"), ("client_encoding", "LATIN1")]))
+        .unwrap();
+    let words = last_words(latin);
+    assert!(String::from_utf8_lossy(&words).contains("C22023"));
 }
