@@ -23,7 +23,7 @@ enum Use {
 struct Known {
     /// As SHOW writes it.
     name: &'static str,
-    /// Its value at first.
+    /// Its value, if the client does not come in with another.
     first: &'static str,
     allows: Use,
     /// Whether clients are told of its changes.
@@ -79,9 +79,12 @@ const KNOWN: &[Known] = &[
     setting("transaction_read_only", "off", Use::Free, false),
 ];
 
-/// The settings of one session that are not as at first.
+/// The settings of one session, as far as they differ.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
+    /// From a server's own: what the client came in with, to which RESET goes back.
+    first: BTreeMap<&'static str, String>,
+    /// From those.
     changed: BTreeMap<&'static str, String>,
 }
 
@@ -116,22 +119,18 @@ impl Settings {
     /// The value of a setting.
     pub(super) fn get(&self, name: &str) -> Result<&str, Fault> {
         let known = known(name).ok_or_else(|| unknown(name))?;
-        Ok(self
-            .changed
-            .get(known.name)
-            .map_or(known.first, String::as_str))
+        Ok(self.value(known))
+    }
+
+    fn value(&self, known: &Known) -> &str {
+        let own = self.changed.get(known.name);
+        own.or_else(|| self.first.get(known.name))
+            .map_or(known.first, String::as_str)
     }
 
     /// All settings, by name, with their values.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        KNOWN.iter().map(|known| {
-            (
-                known.name,
-                self.changed
-                    .get(known.name)
-                    .map_or(known.first, String::as_str),
-            )
-        })
+        KNOWN.iter().map(|known| (known.name, self.value(known)))
     }
 
     /// What a client is told when it comes in.
@@ -180,41 +179,43 @@ impl Settings {
 
     /// Puts in what the server itself knows.
     pub(super) fn tell(&mut self, name: &'static str, value: &str) {
-        self.changed.insert(name, value.to_owned());
+        self.first.insert(name, value.to_owned());
+    }
+
+    /// The client is in: what was set up to now is what RESET goes back to.
+    pub(super) fn begin(&mut self) {
+        self.first.append(&mut self.changed);
     }
 
     /// As at first. Its name if the client is to be told.
     pub(super) fn reset(&mut self, name: &str) -> Result<Option<&'static str>, Fault> {
         let known = known(name).ok_or_else(|| unknown(name))?;
-        if known.allows != Use::ReadOnly {
-            self.changed.remove(known.name);
-        }
+        self.changed.remove(known.name);
         Ok(known.is_reported.then_some(known.name))
     }
 
-    /// All as at first.
-    pub(super) fn reset_all(&mut self) {
-        self.changed
-            .retain(|name, _| known(name).is_some_and(|known| known.allows == Use::ReadOnly));
+    /// All as at first. The names that the client is to be told of.
+    pub(super) fn reset_all(&mut self) -> Vec<&'static str> {
+        let before = std::mem::take(&mut self.changed);
+        let differs = |(name, value): (&'static str, String)| {
+            let is_told = is_reported(name) && self.get(name).is_ok_and(|now| now != value);
+            is_told.then_some(name)
+        };
+        before.into_iter().filter_map(differs).collect()
     }
 
     /// The group that the session's statements were sent to.
     pub(super) fn resource_group(&self) -> Option<&str> {
-        self.changed
-            .get(RESOURCE_GROUP)
-            .map(String::as_str)
-            .filter(|group| !group.is_empty())
+        let group = self.get(RESOURCE_GROUP).ok();
+        group.filter(|group| !group.is_empty())
     }
 
     /// Whether the client wants remarks of this weight.
     pub(super) fn hears(&self, warning: bool) -> bool {
-        let least = self
-            .changed
-            .get("client_min_messages")
-            .map(|it| it.to_ascii_lowercase());
-        match least.as_deref() {
-            Some("error" | "fatal" | "panic") => false,
-            Some("warning") => warning,
+        let least = self.get("client_min_messages").unwrap_or_default();
+        match least.to_ascii_lowercase().as_str() {
+            "error" | "fatal" | "panic" => false,
+            "warning" => warning,
             _ => true,
         }
     }

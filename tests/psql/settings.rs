@@ -153,3 +153,43 @@ fn a_client_without_a_locale_comes_in_and_is_told_its_own_encoding() {
     let words = last_words(latin);
     assert!(String::from_utf8_lossy(&words).contains("C22023"));
 }
+
+/// What the client's copy of a setting is, and what SHOW says.
+fn copies(raw: &mut Raw, words: &[String], name: &str) -> (Option<String>, String) {
+    let copy = format!("S {name} ");
+    let told = words.iter().rev().find_map(|word| word.strip_prefix(&copy));
+    let shown = raw.ask(&format!("SHOW {name}"));
+    (told.map(str::to_owned), shown[0][2..].to_owned())
+}
+
+#[test]
+fn a_reset_goes_back_to_what_the_client_came_in_with_and_it_is_told() {
+    let service = Service::new();
+    let first = [
+        ("application_name", "desk"),
+        ("TimeZone", "Europe/Berlin"),
+        ("client_min_messages", "error"),
+    ];
+    let (mut raw, told) = Raw::enter(&service, &first);
+    assert!(told.contains(&"S TimeZone Europe/Berlin".to_owned()));
+    for reset in [
+        "RESET ALL",
+        "DISCARD ALL",
+        "RESET application_name; RESET TimeZone; RESET client_min_messages",
+        "SET application_name TO DEFAULT; SET TIME ZONE DEFAULT; SET client_min_messages = DEFAULT",
+    ] {
+        raw.ask(
+            "SET application_name = 'other'; SET TIME ZONE 'UTC'; SET client_min_messages = notice",
+        );
+        let words = raw.ask(reset);
+        for (name, value) in &first[..2] {
+            let expected = (Some((*value).to_owned()), (*value).to_owned());
+            assert_eq!(copies(&mut raw, &words, name), expected, "{reset}");
+        }
+        // So it came in: without remarks.
+        assert_eq!(raw.ask("BEGIN; ROLLBACK"), ["BEGIN", "ROLLBACK"], "{reset}");
+    }
+    // What is as it was is not told again, and what the server knows stays.
+    assert_eq!(raw.ask("RESET ALL"), ["RESET"]);
+    assert_eq!(raw.ask("SHOW session_authorization")[0], "D ops");
+}

@@ -44,7 +44,7 @@ impl Session<'_> {
                 Ok(Answer::done("RESET"))
             }
             Local::Reset(None) => {
-                self.guest.settings.reset_all();
+                self.reset_all().await;
                 Ok(Answer::done("RESET"))
             }
             Local::Show { name, at } => {
@@ -72,7 +72,7 @@ impl Session<'_> {
             }
             Local::Transaction(word) => Ok(self.transaction(*word)),
             Local::DiscardAll => {
-                self.guest.settings.reset_all();
+                self.reset_all().await;
                 self.prepared.clear();
                 self.in_transaction = false;
                 Ok(Answer::done("DISCARD ALL"))
@@ -171,6 +171,12 @@ impl Session<'_> {
             kind: item.what.kind(),
         });
         Ok(Answer::table("SELECT", fields.collect(), vec![row]))
+    }
+
+    async fn reset_all(&mut self) {
+        for name in self.guest.settings.reset_all() {
+            self.tell(Some(name)).await;
+        }
     }
 
     /// Tells the client of a setting that it keeps a copy of.
