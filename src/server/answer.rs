@@ -82,6 +82,11 @@ impl Formats {
         self.0.len() <= 1 || self.0.len() == columns
     }
 
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.0.as_slice())
+    }
+
     pub(super) fn is_binary(&self, column: usize) -> bool {
         match self.0.as_slice() {
             [] => false,

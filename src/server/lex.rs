@@ -69,24 +69,27 @@ fn unquoted(text: &str) -> String {
 
 /// The tokens of one statement, without comments.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+    each(text).collect()
+}
+
+/// The same one after the other: a list of them takes many times the memory that the text does.
+pub(super) fn each(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut lexer = Lexer::new(text);
-    let mut tokens = Vec::new();
-    loop {
-        let (byte, char) = (lexer.byte, lexer.char);
-        let Some(kind) = lexer.next() else {
-            break;
-        };
-        if let Some(kind) = kind {
+    std::iter::from_fn(move || {
+        loop {
+            let (byte, char) = (lexer.byte, lexer.char);
+            let Some(kind) = lexer.next()? else {
+                continue;
+            };
             let text = text.get(byte..lexer.byte).unwrap_or_default();
-            tokens.push(Token {
+            return Some(Token {
                 kind,
                 text,
                 byte,
                 char,
             });
         }
-    }
-    tokens
+    })
 }
 
 /// Characters before the first comment or quote of which the reader of scripts finds another end, if there is one: it ends `--`

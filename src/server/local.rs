@@ -7,6 +7,7 @@ use super::fault::Fault;
 use super::lex::{Kind, Token};
 use super::scalar::{self, Scalar};
 use super::settings::{canonical, is_known};
+use super::weight;
 
 /// A statement about the session.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +138,23 @@ impl Local {
             _ => return None,
         };
         Some(Ok(local))
+    }
+
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Local::Set { name, value, .. } => {
+                weight::text(name) + value.as_deref().map_or(0, weight::text)
+            }
+            Local::Reset(Some((name, _)))
+            | Local::Show { name, .. }
+            | Local::Deallocate(Some(name)) => weight::text(name),
+            Local::Select(items) => {
+                let texts: usize = items.iter().map(Scalar::bytes).sum();
+                size_of_val(items.as_slice()) + texts
+            }
+            _ => 0,
+        }
     }
 
     /// Whether it answers with rows.

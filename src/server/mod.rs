@@ -41,6 +41,7 @@ mod scalar;
 mod session;
 mod settings;
 mod socket;
+mod weight;
 mod wire;
 
 pub use config::{Config, Role, ServerError, User};

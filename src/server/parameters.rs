@@ -7,7 +7,7 @@ mod literal;
 mod types;
 
 use super::fault::Fault;
-use super::lex::{Kind, Token, odd_end, tokens};
+use super::lex::{Kind, Token, each, odd_end};
 use crate::sql::{Caps, Type};
 use literal::literal;
 
@@ -38,9 +38,9 @@ impl Filled {
         }
     }
 
-    /// Bytes that it and what is read of it take.
+    /// Bytes that it keeps on the heap.
     pub(super) fn bytes(&self) -> usize {
-        2 * self.text.len() + size_of_val(self.moved.as_slice())
+        self.text.len() + size_of_val(self.moved.as_slice())
     }
 }
 
@@ -115,8 +115,8 @@ impl Parameters {
     ) -> Result<Filled, Fault> {
         let mut filled = Filled::default();
         let (mut from, mut written) = (0, 0_usize);
-        let tokens = tokens(text);
-        for (at, token) in tokens.iter().enumerate() {
+        let mut tokens = each(text).peekable();
+        while let Some(token) = tokens.next() {
             let Kind::Parameter(number) = token.kind else {
                 continue;
             };
@@ -130,7 +130,7 @@ impl Parameters {
             })?;
             let before = text.get(from..token.byte).unwrap_or_default();
             let end = token.byte + token.text.len();
-            let behind = tokens.get(at + 1).filter(|next| next.sign(':'));
+            let behind = tokens.peek().filter(|next| next.sign(':'));
             // A cast binds tighter than a minus.
             if literal.starts_with('-') && behind.is_some() {
                 literal = format!("({literal})");
@@ -171,6 +171,7 @@ fn touches(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::lex::tokens;
 
     fn columns() -> Vec<(String, Type)> {
         let column = |name: &str, kind| (name.to_owned(), kind);

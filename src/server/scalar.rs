@@ -7,6 +7,7 @@ mod cast;
 use super::answer::Kind as Column;
 use super::fault::Fault;
 use super::lex::{Kind, Token};
+use super::weight;
 use crate::sql::input;
 use crate::sql::{Type, Value};
 use std::time::Duration;
@@ -32,6 +33,18 @@ pub(super) enum What {
     Setting(String),
     /// `pg_sleep(seconds)`
     Sleep(Duration),
+}
+
+impl Scalar {
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        let what = match &self.what {
+            What::Literal(value, _) => weight::value(value),
+            What::Setting(name) => weight::text(name),
+            _ => 0,
+        };
+        weight::text(&self.name) + what
+    }
 }
 
 impl What {
