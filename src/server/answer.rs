@@ -225,6 +225,11 @@ fn put(data: &mut BytesMut, value: &Value, kind: Kind, binary: bool) -> bool {
         },
         (Kind::Float8, Value::Float(x)) => data.put_f64(*x),
         (Kind::Float8, Value::Int(n)) => data.put_f64(*n as f64),
+        // A parameter's NaN or Infinity, which no number is written as.
+        (Kind::Float8, Value::Text(text)) => match text.parse() {
+            Ok(x) => data.put_f64(x),
+            Err(_) => return false,
+        },
         _ => return false,
     }
     true

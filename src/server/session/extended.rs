@@ -216,11 +216,15 @@ impl Session<'_> {
     ) -> Result<Option<Vec<Field>>, Fault> {
         // It may ask the governor, and what was asked to end before is not meant.
         self.guest.entry.interrupt.begin();
-        self.describe(request).await.map_err(|fault| {
+        let fields = self.describe(request).await.map_err(|fault| {
             let mut fault = fault.behind(request.begins);
             fault.at = fault.at.map(|at| filled.original(at));
             fault
-        })
+        });
+        Ok(fields?.map(|mut fields| {
+            filled.retype(&mut fields);
+            fields
+        }))
     }
 
     async fn told(&mut self, fields: Option<&[Field]>, formats: &Formats) -> Done {
@@ -274,7 +278,8 @@ impl Session<'_> {
         let Some(Answered { answer, sent, rows }) = &mut portal.answer else {
             return Ok(());
         };
-        let own = answer.fields.clone().unwrap_or_default();
+        let mut own = answer.fields.clone().unwrap_or_default();
+        portal.filled.retype(&mut own);
         let fields = portal.fields.as_ref().unwrap_or(&own);
         if fields.len() != own.len() || !portal.formats.fit(fields.len()) {
             let message = format!(

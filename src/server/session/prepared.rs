@@ -87,7 +87,7 @@ impl Prepared {
 
 impl Statement {
     pub(super) fn bytes(&self) -> usize {
-        let types = size_of_val(self.parameters.types.as_slice());
+        let types = self.parameters.bytes();
         let fields = self.fields.as_deref().map_or(0, weight::fields);
         size_of::<Statement>() + self.text.len() + types + fields
     }
