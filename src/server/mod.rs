@@ -25,6 +25,7 @@ mod answer;
 mod auth;
 mod cancel;
 mod config;
+mod escape;
 mod fault;
 mod frame;
 mod guesses;

@@ -98,6 +98,15 @@ fn request(
 }
 
 fn foreign(tokens: &[Token<'_>]) -> Option<Result<What, Fault>> {
+    let found = recognise(tokens)?;
+    let Some(token) = tokens.iter().find(|token| token.is_unreadable()) else {
+        return Some(found);
+    };
+    let fault = Fault::error("22025", "invalid escape in a text").at(token.char);
+    Some(Err(fault.hint("a quote in a text is written twice")))
+}
+
+fn recognise(tokens: &[Token<'_>]) -> Option<Result<What, Fault>> {
     if let Some(local) = Local::recognise(tokens) {
         return Some(local.map(What::Local));
     }
@@ -232,6 +241,19 @@ mod tests {
         let fault = refused("SELECT 1; SELECT $1");
         assert_eq!((fault.code, fault.at), ("42P02", Some(17)));
         assert_eq!(refused("SELECT 'a").code, "42601");
+    }
+
+    #[test]
+    fn a_text_that_would_end_elsewhere_is_refused_with_what_is_behind() {
+        for (script, at) in [
+            (r"SELECT E'\'; DROP RESOURCE GROUP a; --'", 7),
+            (r"SELECT 1; SELECT E'it\'", 17),
+            (r"SET application_name = E'\xff'", 23),
+        ] {
+            let fault = refused(script);
+            assert_eq!((fault.code, fault.at), ("22025", Some(at)), "{script}");
+        }
+        assert!(requests(r"SELECT E'a\nb'").all(|request| request.is_ok()));
     }
 
     #[test]

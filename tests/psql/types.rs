@@ -447,3 +447,17 @@ async fn a_column_of_a_parameter_has_its_type() {
     let found = client.prepare_typed(text, &[Type::INT8]).await.unwrap();
     assert_eq!(*found.columns().last().unwrap().type_(), Type::INT8);
 }
+
+#[tokio::test]
+async fn a_text_with_escapes_says_what_it_says_in_postgresql() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    let text = r"SELECT E'a\nb', E'\\', E'\u00e9''', 'a\nb'";
+    let row = client.query_one(text, &[]).await.unwrap();
+    let found = [0, 1, 2, 3].map(|at| row.get::<_, &str>(at));
+    assert_eq!(found, ["a\nb", "\\", "é'", "a\\nb"]);
+    // To the reader of scripts the text ends at the second quote.
+    let script = r"SELECT E'\'; CREATE RESOURCE GROUP a WITH ('cpu_weight'='1'); --'";
+    assert!(client.batch_execute(script).await.is_err());
+    assert!(!service.governor.has_group("a"));
+}
