@@ -19,6 +19,11 @@ mod postgres;
 mod real;
 #[path = "psql/roles.rs"]
 mod roles;
+#[path = "psql/settings.rs"]
+mod settings;
+#[cfg(unix)]
+#[path = "psql/sockets.rs"]
+mod sockets;
 #[path = "support/mod.rs"]
 mod support;
 #[path = "psql/types.rs"]

@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Int8,
     Float8,
     Text,
+    /// Of a function that is called for what it does: an empty text.
+    Void,
 }
 
 impl Kind {
@@ -29,6 +31,7 @@ impl Kind {
             Kind::Int8 => 20,
             Kind::Float8 => 701,
             Kind::Text => 25,
+            Kind::Void => 2278,
         }
     }
 
@@ -37,7 +40,7 @@ impl Kind {
         match self {
             Kind::Bool => 1,
             Kind::Int2 => 2,
-            Kind::Int4 => 4,
+            Kind::Int4 | Kind::Void => 4,
             Kind::Int8 | Kind::Float8 => 8,
             Kind::Text => -1,
         }
@@ -77,6 +80,11 @@ impl Formats {
 
     pub(super) fn fit(&self, columns: usize) -> bool {
         self.0.len() <= 1 || self.0.len() == columns
+    }
+
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.0.as_slice())
     }
 
     pub(super) fn is_binary(&self, column: usize) -> bool {
@@ -189,7 +197,7 @@ pub(super) fn row(values: &[Value], fields: &[Field], formats: &Formats) -> PgWi
 
 /// Writes a value; false for NULL, and for what is not of the column's type.
 fn put(data: &mut BytesMut, value: &Value, kind: Kind, binary: bool) -> bool {
-    if !binary || kind == Kind::Text {
+    if !binary || matches!(kind, Kind::Text | Kind::Void) {
         let text = match value {
             Value::Null => return false,
             Value::Bool(true) => "t".to_owned(),
@@ -217,6 +225,11 @@ fn put(data: &mut BytesMut, value: &Value, kind: Kind, binary: bool) -> bool {
         },
         (Kind::Float8, Value::Float(x)) => data.put_f64(*x),
         (Kind::Float8, Value::Int(n)) => data.put_f64(*n as f64),
+        // A parameter's NaN or Infinity, which no number is written as.
+        (Kind::Float8, Value::Text(text)) => match text.parse() {
+            Ok(x) => data.put_f64(x),
+            Err(_) => return false,
+        },
         _ => return false,
     }
     true

@@ -229,6 +229,7 @@ pub(super) async fn enter(
         if role == Role::Admin { "on" } else { "off" },
     );
     settings.tell("session_authorization", &user);
+    settings.begin();
     let guest = Guest {
         database: parameter("database").unwrap_or_else(|| user.clone()),
         user,

@@ -162,7 +162,8 @@ impl Config {
     }
 
     /// Bytes of one message of a client, 1 KiB at least; 2 MiB by default. A longer one ends the connection with
-    /// SQLSTATE 54000. A client can make the server hold about three times as much.
+    /// SQLSTATE 54000. A client can make the server hold about three times as much: twice as much, but 64 KiB at least, of
+    /// what it prepares. One of more than 10 000 statements is refused with 54000, too.
     #[must_use]
     pub fn max_message(mut self, bytes: usize) -> Config {
         self.max_message = bytes.clamp(1 << 10, 256 << 20);

@@ -3,6 +3,8 @@
 //! Pure. Lenient where the governor's tokenizer is strict: clients send PostgreSQL's whole lexis, of which a few words
 //! decide. What is never closed ends with the text.
 
+use super::escape::unescaped;
+
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -43,18 +45,34 @@ impl Token<'_> {
         self.kind == Kind::Sign(sign)
     }
 
+    /// Whether it is `E'text'` with a backslash that cannot be read, or without an end.
+    pub(super) fn is_unreadable(&self) -> bool {
+        let quoted = match self.kind {
+            Kind::Text => self.text.strip_prefix(['e', 'E']),
+            _ => None,
+        };
+        quoted.is_some_and(|quoted| inner(quoted).and_then(unescaped).is_none())
+    }
+
     /// What it says, without quotes; words in lower case, as PostgreSQL folds them.
     pub(super) fn value(&self) -> String {
         match self.kind {
             Kind::Word => self.text.to_ascii_lowercase(),
             Kind::Name => unquoted(self.text),
             Kind::Text => match self.text.strip_prefix(['e', 'E']) {
-                Some(escaped) => unquoted(escaped).replace("\\\\", "\\"),
+                Some(quoted) => inner(quoted)
+                    .and_then(unescaped)
+                    .unwrap_or_else(|| self.text.to_owned()),
                 None => unquoted(self.text),
             },
             _ => self.text.to_owned(),
         }
     }
+}
+
+/// What stands between the quotes of a text that is closed.
+fn inner(quoted: &str) -> Option<&str> {
+    quoted.strip_prefix('\'')?.strip_suffix('\'')
 }
 
 fn unquoted(text: &str) -> String {
@@ -69,24 +87,27 @@ fn unquoted(text: &str) -> String {
 
 /// The tokens of one statement, without comments.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+    each(text).collect()
+}
+
+/// The same one after the other: a list of them takes many times the memory that the text does.
+pub(super) fn each(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut lexer = Lexer::new(text);
-    let mut tokens = Vec::new();
-    loop {
-        let (byte, char) = (lexer.byte, lexer.char);
-        let Some(kind) = lexer.next() else {
-            break;
-        };
-        if let Some(kind) = kind {
+    std::iter::from_fn(move || {
+        loop {
+            let (byte, char) = (lexer.byte, lexer.char);
+            let Some(kind) = lexer.next()? else {
+                continue;
+            };
             let text = text.get(byte..lexer.byte).unwrap_or_default();
-            tokens.push(Token {
+            return Some(Token {
                 kind,
                 text,
                 byte,
                 char,
             });
         }
-    }
-    tokens
+    })
 }
 
 /// Characters before the first comment or quote of which the reader of scripts finds another end, if there is one: it ends `--`
@@ -242,10 +263,10 @@ mod tests {
 
     #[test]
     fn words_quotes_numbers_and_parameters_are_told_apart() {
-        let text = "SELECT \"A\"\"b\", 'it''s', E'a\\'b\\\\', 1.5, $12 -- $3\n/* 'x */ <> é";
+        let text = "SELECT \"A\"\"b\", 'it''s', E'a\\x41b\\\\', 1.5, $12 -- $3\n/* 'x */ <> é";
         let found: Vec<String> = tokens(text).iter().map(Token::value).collect();
         let expected = [
-            "select", "A\"b", ",", "it's", ",", "a\\'b\\", ",", "1.5", ",", "$12", "<", ">", "é",
+            "select", "A\"b", ",", "it's", ",", "aAb\\", ",", "1.5", ",", "$12", "<", ">", "é",
         ];
         assert_eq!(found, expected);
         assert_eq!(kinds("$12"), [Kind::Parameter(12)]);

@@ -11,6 +11,8 @@ use super::auth::{self, Members};
 use super::cancel::Sessions;
 use super::config::{Address, Config, ServerError};
 use super::guesses::Guesses;
+#[cfg(unix)]
+use super::place::{self, Place};
 use super::psql::View;
 use super::session::Session;
 use super::socket::{self, Socket};
@@ -165,10 +167,11 @@ impl Drop for ServerHandle {
     }
 }
 
+/// What listens; a Unix socket with its place, which is dropped first.
 enum Listener {
     Tcp(std::net::TcpListener),
     #[cfg(unix)]
-    Unix(std::os::unix::net::UnixListener),
+    Unix(Place, std::os::unix::net::UnixListener),
 }
 
 pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle, ServerError> {
@@ -211,14 +214,10 @@ pub(super) fn start(governor: &Governor, config: Config) -> Result<ServerHandle,
         .build()
         .map_err(refused)?;
     let (serving, last) = (shared.clone(), shared.clone());
-    let socket = path.clone();
     std::thread::Builder::new()
         .name("quotient-admin".into())
         .spawn(move || {
             runtime.block_on(serve(listener, serving));
-            if let Some(path) = socket {
-                let _ = std::fs::remove_file(path);
-            }
             runtime.shutdown_background();
             // Perhaps the governor with it, which must not end inside of a runtime.
             drop(last);
@@ -246,43 +245,23 @@ fn bind(address: &Address) -> std::io::Result<Bound> {
         }
         #[cfg(unix)]
         Address::Unix(path) => {
-            let listener = bind_unix(path)?;
+            let (place, listener) = place::bind(path)?;
             listener.set_nonblocking(true)?;
-            Ok((Listener::Unix(listener), None, Some(path.clone())))
+            Ok((Listener::Unix(place, listener), None, Some(path.clone())))
         }
         #[cfg(not(unix))]
         Address::Unix(_) => Err(std::io::ErrorKind::Unsupported.into()),
     }
 }
 
-/// Nobody else may open the socket, not even for a moment: it gets its place when its mode is set. One that a dead
-/// process left behind is replaced, one that somebody answers at is not.
-#[cfg(unix)]
-fn bind_unix(path: &Path) -> std::io::Result<std::os::unix::net::UnixListener> {
-    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-    use std::os::unix::net::{UnixListener, UnixStream};
-    if let Ok(there) = std::fs::symlink_metadata(path)
-        && (!there.file_type().is_socket() || UnixStream::connect(path).is_ok())
-    {
-        return Err(std::io::ErrorKind::AddrInUse.into());
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    let _ = std::fs::remove_file(&beside);
-    let listener = UnixListener::bind(&beside)?;
-    let placed = std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600))
-        .and_then(|()| std::fs::rename(&beside, path));
-    if placed.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    placed.map(|()| listener)
-}
-
 enum Accept {
     Tcp(tokio::net::TcpListener),
     #[cfg(unix)]
-    Unix(tokio::net::UnixListener),
+    Unix {
+        /// Kept for its drop.
+        _place: Place,
+        listener: tokio::net::UnixListener,
+    },
 }
 
 impl Accept {
@@ -294,7 +273,7 @@ impl Accept {
                 Ok((Box::new(socket), Some(address.ip().to_canonical())))
             }
             #[cfg(unix)]
-            Accept::Unix(listener) => Ok((Box::new(listener.accept().await?.0), None)),
+            Accept::Unix { listener, .. } => Ok((Box::new(listener.accept().await?.0), None)),
         }
     }
 }
@@ -303,7 +282,8 @@ async fn serve(listener: Listener, shared: Arc<Shared>) {
     let accept = match listener {
         Listener::Tcp(listener) => tokio::net::TcpListener::from_std(listener).map(Accept::Tcp),
         #[cfg(unix)]
-        Listener::Unix(listener) => tokio::net::UnixListener::from_std(listener).map(Accept::Unix),
+        Listener::Unix(_place, listener) => tokio::net::UnixListener::from_std(listener)
+            .map(|listener| Accept::Unix { _place, listener }),
     };
     let Ok(accept) = accept else {
         return;

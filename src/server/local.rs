@@ -7,6 +7,7 @@ use super::fault::Fault;
 use super::lex::{Kind, Token};
 use super::scalar::{self, Scalar};
 use super::settings::{canonical, is_known};
+use super::weight;
 
 /// A statement about the session.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +18,8 @@ pub(super) enum Local {
         value: Option<String>,
         at: usize,
     },
-    /// `SET TRANSACTION ..` and its like: accepted, without effect.
-    SetNothing,
+    /// What concerns things that there are none of, such as cursors: done, with this tag.
+    Nothing(&'static str),
     /// `RESET name`; without a name, all.
     Reset(Option<(String, usize)>),
     /// `SHOW name`
@@ -27,8 +28,8 @@ pub(super) enum Local {
     ShowAll,
     /// BEGIN, COMMIT and their like.
     Transaction(Transaction),
-    /// `DISCARD ..`
-    Discard(String),
+    /// `DISCARD ALL`
+    DiscardAll,
     /// `DEALLOCATE name`; without a name, all.
     Deallocate(Option<String>),
     /// `SELECT` of values without FROM.
@@ -58,6 +59,21 @@ impl Transaction {
     }
 }
 
+/// What pools send before they lend a session again, of cursors, channels, roles and the like, and its tag.
+#[rustfmt::skip]
+const NOTHING: &[(&str, &str)] = &[
+    ("close all", "CLOSE CURSOR ALL"),
+    ("discard plans", "DISCARD PLANS"),
+    ("discard sequences", "DISCARD SEQUENCES"),
+    ("discard temp", "DISCARD TEMP"),
+    ("discard temporary", "DISCARD TEMP"),
+    ("reset role", "RESET"),
+    ("reset session authorization", "RESET"),
+    ("set role none", "SET"),
+    ("set session authorization default", "SET"),
+    ("unlisten *", "UNLISTEN"),
+];
+
 impl Local {
     /// What the statement is, if it is one of these; within, what is wrong with it.
     pub(super) fn recognise(tokens: &[Token<'_>]) -> Option<Result<Local, Fault>> {
@@ -66,6 +82,9 @@ impl Local {
             return None;
         }
         let word = |at: usize| rest.get(at).map(Token::value).unwrap_or_default();
+        if let Some((_, tag)) = NOTHING.iter().find(|(text, _)| reads(tokens, text)) {
+            return Some(Ok(Local::Nothing(tag)));
+        }
         let local = match first.value().as_str() {
             "set" if word(0) != "global" => return Some(set(rest, first)),
             "reset" => match rest {
@@ -106,7 +125,10 @@ impl Local {
             "rollback" => Local::Transaction(Transaction::Rollback),
             "savepoint" => Local::Transaction(Transaction::Savepoint),
             "release" => Local::Transaction(Transaction::Release),
-            "discard" => Local::Discard(word(0)),
+            "unlisten" if matches!(rest, [one] if matches!(one.kind, Kind::Word | Kind::Name)) => {
+                Local::Nothing("UNLISTEN")
+            }
+            "discard" if rest.len() == 1 && word(0) == "all" => Local::DiscardAll,
             "deallocate" => {
                 let at = usize::from(word(0) == "prepare");
                 let name = word(at);
@@ -118,10 +140,33 @@ impl Local {
         Some(Ok(local))
     }
 
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Local::Set { name, value, .. } => {
+                weight::text(name) + value.as_deref().map_or(0, weight::text)
+            }
+            Local::Reset(Some((name, _)))
+            | Local::Show { name, .. }
+            | Local::Deallocate(Some(name)) => weight::text(name),
+            Local::Select(items) => {
+                let texts: usize = items.iter().map(Scalar::bytes).sum();
+                size_of_val(items.as_slice()) + texts
+            }
+            _ => 0,
+        }
+    }
+
     /// Whether it answers with rows.
     pub(super) fn has_rows(&self) -> bool {
         matches!(self, Local::Show { .. } | Local::ShowAll | Local::Select(_))
     }
+}
+
+/// Whether the tokens are these words and signs.
+fn reads(tokens: &[Token<'_>], text: &str) -> bool {
+    let is = |(token, word): (&Token<'_>, &str)| token.is(word) || token.text == word;
+    tokens.len() == text.split(' ').count() && tokens.iter().zip(text.split(' ')).all(is)
 }
 
 fn dotted(tokens: &[Token<'_>]) -> String {
@@ -144,7 +189,7 @@ fn set(rest: &[Token<'_>], first: &Token<'_>) -> Result<Local, Fault> {
     };
     let (name, values) = match rest {
         [one, ..] if one.is("transaction") || one.is("characteristics") => {
-            return Ok(Local::SetNothing);
+            return Ok(Local::Nothing("SET"));
         }
         [time, zone, values @ ..] if time.is("time") && zone.is("zone") => (time, values),
         [names, values @ ..] if names.is("names") => (names, values),
@@ -219,7 +264,7 @@ mod tests {
         assert_eq!(set_to("SET a TO DEFAULT"), ("a".to_owned(), None));
         assert_eq!(
             recognise("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"),
-            Some(Ok(Local::SetNothing))
+            Some(Ok(Local::Nothing("SET")))
         );
         assert_eq!(recognise("SET a").unwrap().unwrap_err().at, Some(5));
         assert_eq!(recognise("SET").unwrap().unwrap_err().at, Some(3));

@@ -25,6 +25,7 @@ mod answer;
 mod auth;
 mod cancel;
 mod config;
+mod escape;
 mod fault;
 mod frame;
 mod guesses;
@@ -33,12 +34,15 @@ mod lex;
 mod listen;
 mod local;
 mod parameters;
+#[cfg(unix)]
+mod place;
 mod psql;
 mod request;
 mod scalar;
 mod session;
 mod settings;
 mod socket;
+mod weight;
 mod wire;
 
 pub use config::{Config, Role, ServerError, User};

@@ -3,12 +3,15 @@
 //! Pure. The views' SELECT has no parameters of its own; a literal that is quoted here cannot become anything else.
 
 mod cast;
+mod list;
 mod literal;
 mod types;
 
+use super::answer::Field;
 use super::fault::Fault;
-use super::lex::{Kind, Token, odd_end, tokens};
+use super::lex::{Kind, Token, each, odd_end};
 use crate::sql::{Caps, Type};
+use list::Listed;
 use literal::literal;
 
 /// A statement with parameters, as it was prepared.
@@ -16,6 +19,8 @@ use literal::literal;
 pub(super) struct Parameters {
     /// The number of each type, by position; what the client did not say was found out.
     pub(super) types: Vec<u32>,
+    /// Those whose columns have their types.
+    listed: Vec<Listed>,
 }
 
 /// A text with its parameters filled in, and where in it each of them stands.
@@ -24,6 +29,8 @@ pub(super) struct Filled {
     pub(super) text: String,
     /// Characters before and of each literal here, characters before and of its parameter there.
     moved: Vec<[usize; 4]>,
+    /// The parameters that are columns of the result, and the numbers of their types.
+    listed: Vec<(Listed, u32)>,
 }
 
 impl Filled {
@@ -38,9 +45,16 @@ impl Filled {
         }
     }
 
-    /// Bytes that it and what is read of it take.
+    /// Bytes that it keeps on the heap.
     pub(super) fn bytes(&self) -> usize {
-        2 * self.text.len() + size_of_val(self.moved.as_slice())
+        self.text.len() + size_of_val(self.moved.as_slice()) + size_of_val(self.listed.as_slice())
+    }
+
+    /// Gives the columns of its result the types of the parameters that they are.
+    pub(super) fn retype(&self, fields: &mut [Field]) {
+        for &(listed, oid) in &self.listed {
+            list::retype(fields, listed, oid);
+        }
     }
 }
 
@@ -52,6 +66,11 @@ const MOST: u16 = 1_000;
 const LONGEST: usize = Caps::CLIENT.statement;
 
 impl Parameters {
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.types.as_slice()) + size_of_val(self.listed.as_slice())
+    }
+
     /// The parameters of a statement. `declared` are the types that the client gives, 0 for those that it does not;
     /// `columns` are those of the view that the statement reads.
     pub(super) fn of(
@@ -102,7 +121,8 @@ impl Parameters {
             .iter_mut()
             .filter(|kind| **kind == 0)
             .for_each(|kind| *kind = cast::TEXT);
-        Ok(Parameters { types })
+        let listed = list::listed(tokens);
+        Ok(Parameters { types, listed })
     }
 
     /// The text with a literal for each parameter; NULL for those without a value. A long value that stands in many
@@ -113,15 +133,23 @@ impl Parameters {
         values: &[Option<Vec<u8>>],
         binary: impl Fn(usize) -> bool,
     ) -> Result<Filled, Fault> {
-        let mut filled = Filled::default();
+        let type_of = |number: u16| {
+            let index = usize::from(number).saturating_sub(1);
+            self.types.get(index).copied().unwrap_or(cast::TEXT)
+        };
+        let listed = self.listed.iter();
+        let mut filled = Filled {
+            listed: listed.map(|&it| (it, type_of(it.number))).collect(),
+            ..Filled::default()
+        };
         let (mut from, mut written) = (0, 0_usize);
-        let tokens = tokens(text);
-        for (at, token) in tokens.iter().enumerate() {
+        let mut tokens = each(text).peekable();
+        while let Some(token) = tokens.next() {
             let Kind::Parameter(number) = token.kind else {
                 continue;
             };
             let index = usize::from(number).saturating_sub(1);
-            let oid = self.types.get(index).copied().unwrap_or(25);
+            let oid = type_of(number);
             let value = values.get(index).and_then(Option::as_deref);
             let mut literal = literal(value, oid, binary(index)).map_err(|fault| {
                 fault
@@ -130,7 +158,7 @@ impl Parameters {
             })?;
             let before = text.get(from..token.byte).unwrap_or_default();
             let end = token.byte + token.text.len();
-            let behind = tokens.get(at + 1).filter(|next| next.sign(':'));
+            let behind = tokens.peek().filter(|next| next.sign(':'));
             // A cast binds tighter than a minus.
             if literal.starts_with('-') && behind.is_some() {
                 literal = format!("({literal})");
@@ -171,6 +199,7 @@ fn touches(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::lex::tokens;
 
     fn columns() -> Vec<(String, Type)> {
         let column = |name: &str, kind| (name.to_owned(), kind);
@@ -180,6 +209,11 @@ mod tests {
             column("cpu_share", Type::Float),
             column("sick", Type::Bool),
         ]
+    }
+
+    fn of_types(types: Vec<u32>) -> Parameters {
+        let listed = Vec::new();
+        Parameters { types, listed }
     }
 
     fn types(text: &str) -> Vec<u32> {
@@ -194,7 +228,7 @@ mod tests {
             "SELECT name FROM groups WHERE name IN ({}$1)",
             "$1,".repeat(999)
         );
-        let parameters = Parameters { types: vec![25] };
+        let parameters = of_types(vec![25]);
         let fill = |length: usize| parameters.fill(&text, &[Some(vec![b'a'; length])], |_| false);
         assert_eq!(fill(40).unwrap().text.matches('a').count(), 40 * 1_000 + 2);
         assert_eq!(fill(1 << 20).unwrap_err().code, "54000");
@@ -263,9 +297,7 @@ mod tests {
     #[test]
     fn a_value_stays_a_value_and_places_find_back() {
         let text = "SELECT * FROM groups WHERE name = $1 AND idd = $2 AND x = '$1'";
-        let parameters = Parameters {
-            types: vec![25, 20],
-        };
+        let parameters = of_types(vec![25, 20]);
         let values = [
             Some("a' OR ''='é".as_bytes().to_vec()),
             Some(b" 7 ".to_vec()),
@@ -289,7 +321,7 @@ mod tests {
     #[test]
     fn a_cast_binds_tighter_than_the_minus_of_a_value() {
         let fill = |text: &str, kind, value: &str| {
-            let parameters = Parameters { types: vec![kind] };
+            let parameters = of_types(vec![kind]);
             let value = Some(value.as_bytes().to_vec());
             parameters.fill(text, &[value], |_| false).unwrap().text
         };
@@ -313,9 +345,7 @@ mod tests {
 
     #[test]
     fn a_value_is_a_token_by_itself_as_its_parameter_was() {
-        let parameters = Parameters {
-            types: vec![20, 25],
-        };
+        let parameters = of_types(vec![20, 25]);
         for (text, expected) in [
             ("id = $1", "id = -7"),
             ("id IN ($1,$1)", "id IN (-7,-7)"),

@@ -10,6 +10,7 @@ mod shape;
 
 use super::answer::{Answer, Field, Kind};
 use super::lex::{Kind as Lexis, Token};
+use super::weight;
 use crate::sql::{Type, Value};
 use cells::{Row, cell};
 use shape::{Item, Wanted};
@@ -71,6 +72,13 @@ impl CatalogQuery {
             items,
             wanted: shape::wanted(behind),
         })
+    }
+
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |item: &Item| weight::text(&item.name) + weight::text(&item.word);
+        let texts: usize = self.items.iter().map(text).sum();
+        size_of_val(self.items.as_slice()) + texts + self.wanted.bytes()
     }
 
     /// The columns of its result.

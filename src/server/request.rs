@@ -6,8 +6,9 @@ use super::fault::Fault;
 use super::lex::{Kind, Token, tokens};
 use super::local::Local;
 use super::psql::CatalogQuery;
+use super::weight;
 use crate::sql::ast::{ShowGroups, Which};
-use crate::sql::{Caps, Operation, SqlErrorKind, Statement, parse_each};
+use crate::sql::{Caps, Operation, SqlError, SqlErrorKind, Statement, parse_each};
 
 /// A statement of a script.
 #[derive(Clone, Debug)]
@@ -42,45 +43,70 @@ pub(super) struct Governed {
 /// Longer statements are the governor's, or nobody's.
 const LOCAL: usize = 64 << 10;
 
-/// The statements of a script.
+/// Statements of a script at most: all of them are read before the first is run.
+pub(super) const STATEMENTS: usize = 10_000;
+
+/// The statements of a script, each of them read when it is asked for.
 ///
 /// # Errors
 ///
-/// The first that cannot be read, with its place in the script: then none of them is to be run.
-pub(super) fn requests(script: &str) -> Result<Vec<Request>, Fault> {
-    let mut requests = Vec::new();
-    for (begins, text, parsed) in parse_each(script, Caps::CLIENT) {
-        let what = match parsed {
-            Ok(statement) => What::Governed(Governed::of(&statement)),
-            Err(error) => {
-                // What is broken as a text is nobody's.
-                let is_text = !matches!(
-                    error.kind,
-                    SqlErrorKind::Unterminated { .. }
-                        | SqlErrorKind::BadCharacter { .. }
-                        | SqlErrorKind::TooLong { what: "script", .. }
-                );
-                let tokens = if is_text && text.len() <= LOCAL {
-                    tokens(text)
-                } else {
-                    Vec::new()
-                };
-                match foreign(&tokens) {
-                    Some(what) => what.map_err(|fault| fault.behind(begins))?,
-                    None => {
-                        let fault = Fault::of_sql(&error);
-                        return Err(missing_parameter(&tokens, begins).unwrap_or(fault));
-                    }
+/// Each that cannot be read, with its place in the script, and whatever is behind [`STATEMENTS`] of them: then none is
+/// to be run.
+pub(super) fn requests(script: &str) -> impl Iterator<Item = Result<Request, Fault>> {
+    let each = parse_each(script, Caps::CLIENT).enumerate();
+    each.map(|(before, (begins, text, parsed))| {
+        if before >= STATEMENTS {
+            let fault = Fault::error("54000", "the message has too many statements");
+            let hint = format!("{STATEMENTS} are allowed; send them in parts");
+            return Err(fault.at(begins).hint(hint));
+        }
+        request(begins, text, parsed)
+    })
+}
+
+fn request(
+    begins: usize,
+    text: &str,
+    parsed: Result<Statement, SqlError>,
+) -> Result<Request, Fault> {
+    let what = match parsed {
+        Ok(statement) => What::Governed(Governed::of(&statement)),
+        Err(error) => {
+            // What is broken as a text is nobody's.
+            let is_text = !matches!(
+                error.kind,
+                SqlErrorKind::Unterminated { .. }
+                    | SqlErrorKind::BadCharacter { .. }
+                    | SqlErrorKind::TooLong { what: "script", .. }
+            );
+            let tokens = if is_text && text.len() <= LOCAL {
+                tokens(text)
+            } else {
+                Vec::new()
+            };
+            match foreign(&tokens) {
+                Some(what) => what.map_err(|fault| fault.behind(begins))?,
+                None => {
+                    let fault = Fault::of_sql(&error);
+                    return Err(missing_parameter(&tokens, begins).unwrap_or(fault));
                 }
             }
-        };
-        let text = text.to_owned();
-        requests.push(Request { text, begins, what });
-    }
-    Ok(requests)
+        }
+    };
+    let text = text.to_owned();
+    Ok(Request { text, begins, what })
 }
 
 fn foreign(tokens: &[Token<'_>]) -> Option<Result<What, Fault>> {
+    let found = recognise(tokens)?;
+    let Some(token) = tokens.iter().find(|token| token.is_unreadable()) else {
+        return Some(found);
+    };
+    let fault = Fault::error("22025", "invalid escape in a text").at(token.char);
+    Some(Err(fault.hint("a quote in a text is written twice")))
+}
+
+fn recognise(tokens: &[Token<'_>]) -> Option<Result<What, Fault>> {
     if let Some(local) = Local::recognise(tokens) {
         return Some(local.map(What::Local));
     }
@@ -134,13 +160,26 @@ impl Governed {
     }
 }
 
+impl Request {
+    /// Bytes that it keeps.
+    pub(super) fn bytes(&self) -> usize {
+        let what = match &self.what {
+            What::Governed(_) => 0,
+            What::Local(local) => local.bytes(),
+            What::Catalog(query) => query.bytes(),
+        };
+        weight::text(&self.text) + what
+    }
+}
+
 impl What {
     /// What an audit would call it.
     pub(super) fn tag(&self) -> &str {
         match self {
             What::Governed(statement) => statement.tag,
             What::Local(Local::Transaction(word)) => word.tag(),
-            What::Local(Local::Set { .. } | Local::SetNothing) => "SET",
+            What::Local(Local::Set { .. }) => "SET",
+            What::Local(Local::Nothing(tag)) => tag,
             What::Local(_) => "SHOW",
             What::Catalog(_) => "SELECT",
         }
@@ -167,10 +206,13 @@ mod tests {
 
     fn of(script: &str) -> Vec<What> {
         requests(script)
-            .unwrap()
-            .into_iter()
-            .map(|request| request.what)
+            .map(|request| request.unwrap().what)
             .collect()
+    }
+
+    fn refused(script: &str) -> Fault {
+        let read: Result<Vec<_>, _> = requests(script).collect();
+        read.unwrap_err()
     }
 
     #[test]
@@ -192,13 +234,26 @@ mod tests {
 
     #[test]
     fn a_script_with_a_mistake_is_refused_as_a_whole_with_the_place() {
-        let fault = requests("SELECT 1; SHOW RESOURCE GRUOPS; SELECT 2").unwrap_err();
+        let fault = refused("SELECT 1; SHOW RESOURCE GRUOPS; SELECT 2");
         assert_eq!((fault.code, fault.at), ("42601", Some(24)));
-        let fault = requests("SELECT 1; SET a").unwrap_err();
+        let fault = refused("SELECT 1; SET a");
         assert_eq!((fault.code, fault.at), ("42601", Some(15)));
-        let fault = requests("SELECT 1; SELECT $1").unwrap_err();
+        let fault = refused("SELECT 1; SELECT $1");
         assert_eq!((fault.code, fault.at), ("42P02", Some(17)));
-        assert_eq!(requests("SELECT 'a").unwrap_err().code, "42601");
+        assert_eq!(refused("SELECT 'a").code, "42601");
+    }
+
+    #[test]
+    fn a_text_that_would_end_elsewhere_is_refused_with_what_is_behind() {
+        for (script, at) in [
+            (r"SELECT E'\'; DROP RESOURCE GROUP a; --'", 7),
+            (r"SELECT 1; SELECT E'it\'", 17),
+            (r"SET application_name = E'\xff'", 23),
+        ] {
+            let fault = refused(script);
+            assert_eq!((fault.code, fault.at), ("22025", Some(at)), "{script}");
+        }
+        assert!(requests(r"SELECT E'a\nb'").all(|request| request.is_ok()));
     }
 
     #[test]

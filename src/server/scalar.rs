@@ -7,6 +7,7 @@ mod cast;
 use super::answer::Kind as Column;
 use super::fault::Fault;
 use super::lex::{Kind, Token};
+use super::weight;
 use crate::sql::input;
 use crate::sql::{Type, Value};
 use std::time::Duration;
@@ -32,6 +33,18 @@ pub(super) enum What {
     Setting(String),
     /// `pg_sleep(seconds)`
     Sleep(Duration),
+}
+
+impl Scalar {
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        let what = match &self.what {
+            What::Literal(value, _) => weight::value(value),
+            What::Setting(name) => weight::text(name),
+            _ => 0,
+        };
+        weight::text(&self.name) + what
+    }
 }
 
 impl What {
@@ -179,6 +192,8 @@ fn call(name: &str, arguments: &[Token<'_>]) -> Option<What> {
         ("pg_backend_pid", []) => What::Process,
         ("inet_client_addr", []) => What::ClientAddress,
         ("pg_is_in_recovery", []) => What::Literal(Value::Bool(false), Column::Bool),
+        // There are none.
+        ("pg_advisory_unlock_all", []) => What::Literal("".into(), Column::Void),
         // What \d+ asks of a view: there is no text of it.
         ("pg_get_viewdef", [_, ..]) => What::Literal(Value::Null, Column::Text),
         ("current_setting", [setting, ..]) if setting.kind == Kind::Text => {

@@ -5,6 +5,7 @@
 
 mod extended;
 mod local;
+mod prepared;
 mod run;
 
 use super::answer::{Answer, Formats, describe, row};
@@ -14,9 +15,9 @@ use super::frame::Message;
 use super::listen::Shared;
 use super::request::{Request, requests};
 use super::wire::{Broken, Wire};
-use extended::Prepared;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus};
+use prepared::Prepared;
 use std::sync::Arc;
 
 /// A client that is in.
@@ -159,22 +160,23 @@ impl<'a> Session<'a> {
     /// A script in one message: each statement's answer is sent before the next is run, the first that fails ends it.
     async fn simple(&mut self, script: &str) -> Done {
         self.guest.entry.interrupt.begin();
-        let requests = requests(script)?;
-        if requests.is_empty() {
+        let all = self.read(script).await?;
+        if all == 0 {
             self.wire
                 .feed(PgWireBackendMessage::EmptyQueryResponse(
                     EmptyQueryResponse::new(),
                 ))
                 .await?;
         }
-        let all = requests.len();
-        for (done, request) in requests.iter().enumerate() {
+        // Read again, so that no more than one of them is held.
+        for (done, request) in requests(script).enumerate() {
+            let request = request?;
             if done > 0 {
                 // The thread is everybody's, also of who would interrupt this.
                 tokio::task::yield_now().await;
             }
             let answer = self
-                .answer(request, &|at| at)
+                .answer(&request, &|at| at)
                 .await
                 .map_err(|fault| match all {
                     1 => fault,
@@ -186,6 +188,21 @@ impl<'a> Session<'a> {
             self.send(&answer).await?;
         }
         Ok(())
+    }
+
+    /// Reads a script to its end, or to its first mistake: how many statements it has.
+    async fn read(&self, script: &str) -> Result<usize, Fault> {
+        /// Statements that are read in a turn: the thread is everybody's.
+        const TURN: usize = 64;
+        let mut all = 0;
+        for request in requests(script) {
+            drop(request?);
+            all += 1;
+            if all % TURN == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(all)
     }
 
     /// Runs a statement. `original` finds a place of its text in what the client sent.

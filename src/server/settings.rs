@@ -13,6 +13,8 @@ enum Use {
     Free,
     /// As it is, or not at all.
     Fixed,
+    /// One of those that [`encoding`] knows.
+    Encoding,
     /// It can only be read.
     ReadOnly,
 }
@@ -21,7 +23,7 @@ enum Use {
 struct Known {
     /// As SHOW writes it.
     name: &'static str,
-    /// Its value at first.
+    /// Its value, if the client does not come in with another.
     first: &'static str,
     allows: Use,
     /// Whether clients are told of its changes.
@@ -48,7 +50,7 @@ pub(super) const RESOURCE_GROUP: &str = "resource_group";
 const KNOWN: &[Known] = &[
     setting("application_name", "", Use::Free, true),
     setting("bytea_output", "hex", Use::Free, false),
-    setting("client_encoding", "UTF8", Use::Fixed, true),
+    setting("client_encoding", "UTF8", Use::Encoding, true),
     setting("client_min_messages", "notice", Use::Free, false),
     setting("DateStyle", "ISO, MDY", Use::Free, true),
     setting("default_transaction_isolation", "read committed", Use::Free, false),
@@ -77,9 +79,12 @@ const KNOWN: &[Known] = &[
     setting("transaction_read_only", "off", Use::Free, false),
 ];
 
-/// The settings of one session that are not as at first.
+/// The settings of one session, as far as they differ.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
+    /// From a server's own: what the client came in with, to which RESET goes back.
+    first: BTreeMap<&'static str, String>,
+    /// From those.
     changed: BTreeMap<&'static str, String>,
 }
 
@@ -114,22 +119,18 @@ impl Settings {
     /// The value of a setting.
     pub(super) fn get(&self, name: &str) -> Result<&str, Fault> {
         let known = known(name).ok_or_else(|| unknown(name))?;
-        Ok(self
-            .changed
-            .get(known.name)
-            .map_or(known.first, String::as_str))
+        Ok(self.value(known))
+    }
+
+    fn value(&self, known: &Known) -> &str {
+        let own = self.changed.get(known.name);
+        own.or_else(|| self.first.get(known.name))
+            .map_or(known.first, String::as_str)
     }
 
     /// All settings, by name, with their values.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        KNOWN.iter().map(|known| {
-            (
-                known.name,
-                self.changed
-                    .get(known.name)
-                    .map_or(known.first, String::as_str),
-            )
-        })
+        KNOWN.iter().map(|known| (known.name, self.value(known)))
     }
 
     /// What a client is told when it comes in.
@@ -153,7 +154,7 @@ impl Settings {
                 let message = format!("parameter \"{}\" cannot be changed", known.name);
                 return Err(Fault::error("55P02", message));
             }
-            Use::Fixed if !is_same(known.name, value, known.first) => {
+            Use::Fixed if !is_same(value, known.first) => {
                 return bad(&format!("here it is always {}", known.first));
             }
             _ if value.len() > MOST || value.contains('\0') => {
@@ -163,6 +164,12 @@ impl Settings {
                 ));
             }
             Use::Fixed => {}
+            Use::Encoding => {
+                let Some(encoding) = encoding(value) else {
+                    return bad("here it is UTF8, or SQL_ASCII, which leaves bytes as they are");
+                };
+                self.changed.insert(known.name, encoding.to_owned());
+            }
             Use::Free => {
                 self.changed.insert(known.name, value.to_owned());
             }
@@ -172,41 +179,43 @@ impl Settings {
 
     /// Puts in what the server itself knows.
     pub(super) fn tell(&mut self, name: &'static str, value: &str) {
-        self.changed.insert(name, value.to_owned());
+        self.first.insert(name, value.to_owned());
+    }
+
+    /// The client is in: what was set up to now is what RESET goes back to.
+    pub(super) fn begin(&mut self) {
+        self.first.append(&mut self.changed);
     }
 
     /// As at first. Its name if the client is to be told.
     pub(super) fn reset(&mut self, name: &str) -> Result<Option<&'static str>, Fault> {
         let known = known(name).ok_or_else(|| unknown(name))?;
-        if known.allows == Use::Free {
-            self.changed.remove(known.name);
-        }
+        self.changed.remove(known.name);
         Ok(known.is_reported.then_some(known.name))
     }
 
-    /// All as at first.
-    pub(super) fn reset_all(&mut self) {
-        self.changed
-            .retain(|name, _| known(name).is_some_and(|known| known.allows == Use::ReadOnly));
+    /// All as at first. The names that the client is to be told of.
+    pub(super) fn reset_all(&mut self) -> Vec<&'static str> {
+        let before = std::mem::take(&mut self.changed);
+        let differs = |(name, value): (&'static str, String)| {
+            let is_told = is_reported(name) && self.get(name).is_ok_and(|now| now != value);
+            is_told.then_some(name)
+        };
+        before.into_iter().filter_map(differs).collect()
     }
 
     /// The group that the session's statements were sent to.
     pub(super) fn resource_group(&self) -> Option<&str> {
-        self.changed
-            .get(RESOURCE_GROUP)
-            .map(String::as_str)
-            .filter(|group| !group.is_empty())
+        let group = self.get(RESOURCE_GROUP).ok();
+        group.filter(|group| !group.is_empty())
     }
 
     /// Whether the client wants remarks of this weight.
     pub(super) fn hears(&self, warning: bool) -> bool {
-        let least = self
-            .changed
-            .get("client_min_messages")
-            .map(|it| it.to_ascii_lowercase());
-        match least.as_deref() {
-            Some("error" | "fatal" | "panic") => false,
-            Some("warning") => warning,
+        let least = self.get("client_min_messages").unwrap_or_default();
+        match least.to_ascii_lowercase().as_str() {
+            "error" | "fatal" | "panic" => false,
+            "warning" => warning,
             _ => true,
         }
     }
@@ -216,14 +225,21 @@ fn is_reported(name: &str) -> bool {
     known(name).is_some_and(|known| known.is_reported)
 }
 
-/// UTF-8 has several spellings.
-fn is_same(name: &str, value: &str, fixed: &str) -> bool {
+/// A truth has several spellings.
+fn is_same(value: &str, fixed: &str) -> bool {
     let value = value.trim_matches('\'').to_ascii_lowercase();
-    match name {
-        "client_encoding" => matches!(value.as_str(), "utf8" | "utf-8" | "unicode" | "auto"),
-        _ => {
-            value == fixed || matches!(value.as_str(), "on" | "true" | "yes" | "1") && fixed == "on"
-        }
+    value == fixed || matches!(value.as_str(), "on" | "true" | "yes" | "1") && fixed == "on"
+}
+
+/// How SHOW writes an encoding that texts are taken and sent in as they are, which is all that is done here. As in
+/// PostgreSQL, letters and digits of its name count alone; libpq without a locale says `SQL_ASCII`.
+fn encoding(name: &str) -> Option<&'static str> {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    let letters: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    match letters.as_str() {
+        "utf8" | "unicode" | "auto" => Some("UTF8"),
+        "sqlascii" => Some("SQL_ASCII"),
+        _ => None,
     }
 }
 
@@ -257,6 +273,8 @@ mod tests {
             assert_eq!(fault.code, code, "{name}");
         }
         assert!(settings.set("client_encoding", "utf-8").is_ok());
+        assert!(settings.set("client_encoding", "sql ascii").is_ok());
+        assert_eq!(settings.get("client_encoding").unwrap(), "SQL_ASCII");
         let long = "x".repeat(2_000);
         assert_eq!(
             settings.set("search_path", &long).unwrap_err().code,

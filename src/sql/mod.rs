@@ -74,17 +74,25 @@ pub fn parse_within(script: &str, caps: Caps) -> Result<Vec<Statement>, SqlError
 }
 
 /// Reads a script whose statements stand for themselves, one after the other: where each begins, in characters, its text,
-/// and what it is. What follows a quote or comment that is never closed is one statement that cannot be read.
+/// and what it is. Each is read when it is asked for. What follows a quote or comment that is never closed is one statement that cannot be read.
 pub(crate) fn parse_each(
     script: &str,
     caps: Caps,
 ) -> impl Iterator<Item = (usize, &str, Result<Statement, SqlError>)> {
-    let (pieces, broken) = scan::split_as_far(script, caps);
-    let read = pieces
-        .into_iter()
-        .map(|piece| (piece.at.char, piece.text, parser::statement(&piece)));
-    read.chain(broken.map(|(at, error)| {
-        let text = script.get(at.byte..).unwrap_or_default();
-        (at.char, text, Err(error))
-    }))
+    let mut scan = scan::Scan::new(script);
+    let mut is_broken = false;
+    std::iter::from_fn(move || {
+        if is_broken {
+            return None;
+        }
+        match scan.next(caps) {
+            Ok(piece) => piece.map(|piece| (piece.at.char, piece.text, parser::statement(&piece))),
+            Err(error) => {
+                is_broken = true;
+                let at = scan.broken_at();
+                let text = script.get(at.byte..).unwrap_or_default();
+                Some((at.char, text, Err(error)))
+            }
+        }
+    })
 }

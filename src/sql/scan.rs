@@ -46,34 +46,19 @@ pub(super) fn split(script: &str, caps: Caps) -> Result<Vec<Piece<'_>>, SqlError
         let kind = SqlErrorKind::TooLong { what, bytes, limit };
         return Err(SqlError::new(kind, Span::default()).with_hint("send it in parts"));
     }
-    let mut scan = Scan {
-        script,
-        here: Cursor::START,
-        begun: None,
-    };
+    let mut scan = Scan::new(script);
     let mut pieces = Vec::new();
-    let done = scan.pieces(caps, &mut pieces);
-    done.map_err(|e| e.at_statement(pieces.len() + 1, 0))?;
-    Ok(pieces)
+    loop {
+        match scan.next(caps) {
+            Ok(Some(piece)) => pieces.push(piece),
+            Ok(None) => return Ok(pieces),
+            Err(error) => return Err(error.at_statement(pieces.len() + 1, 0)),
+        }
+    }
 }
 
-/// As [`split`], and what is left where it fails: from the beginning of the statement that it fails in.
-pub(super) fn split_as_far(
-    script: &str,
-    caps: Caps,
-) -> (Vec<Piece<'_>>, Option<(Cursor, SqlError)>) {
-    let mut scan = Scan {
-        script,
-        here: Cursor::START,
-        begun: None,
-    };
-    let mut pieces = Vec::new();
-    let broken = scan.pieces(caps, &mut pieces).err();
-    let at = scan.begun.unwrap_or(scan.here);
-    (pieces, broken.map(|error| (at, error)))
-}
-
-struct Scan<'a> {
+/// Finds the statements of a script one after the other.
+pub(super) struct Scan<'a> {
     script: &'a str,
     here: Cursor,
     /// Where the running statement begins.
@@ -81,7 +66,21 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn pieces(&mut self, caps: Caps, pieces: &mut Vec<Piece<'a>>) -> Result<(), SqlError> {
+    pub(super) fn new(script: &'a str) -> Scan<'a> {
+        Scan {
+            script,
+            here: Cursor::START,
+            begun: None,
+        }
+    }
+
+    /// After an error: where the statement begins that it is in.
+    pub(super) fn broken_at(&self) -> Cursor {
+        self.begun.unwrap_or(self.here)
+    }
+
+    /// The next statement; none at the end.
+    pub(super) fn next(&mut self, caps: Caps) -> Result<Option<Piece<'a>>, SqlError> {
         loop {
             let from = self.here;
             match self.bump()? {
@@ -98,7 +97,7 @@ impl<'a> Scan<'a> {
                 }
                 Some(';') => {
                     if let Some(at) = self.begun.take() {
-                        pieces.push(self.piece(at, from, caps)?);
+                        return self.piece(at, from, caps).map(Some);
                     }
                 }
                 Some(quote @ ('\'' | '"' | '`')) => {
@@ -111,10 +110,12 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        if let Some(at) = self.begun {
-            pieces.push(self.piece(at, self.here, caps)?);
-        }
-        Ok(())
+        let Some(at) = self.begun else {
+            return Ok(None);
+        };
+        let last = self.piece(at, self.here, caps)?;
+        self.begun = None;
+        Ok(Some(last))
     }
 
     fn peek(&self) -> Option<char> {

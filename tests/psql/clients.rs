@@ -293,7 +293,7 @@ async fn a_long_script_keeps_nobody_waiting_and_can_be_interrupted() {
     let client = connect(&service, "ops", "").await.unwrap();
     let other = connect(&service, "ops", "").await.unwrap();
     let token = client.cancel_token();
-    let script = "SELECT * FROM groups; ".repeat(50_000);
+    let script = "SELECT * FROM groups; SELECT pg_sleep(0.01); ".repeat(5_000);
     let running = client.simple_query(&script);
     let beside = async {
         for _ in 0..10 {

@@ -61,6 +61,14 @@ async def asyncpg_does():
     except asyncpg.PostgresError as error:
         print("refused:", error.sqlstate)
     await connection.close()
+    # A pool cleans a connection before it lends it to the next.
+    async with asyncpg.create_pool(
+        host="127.0.0.1", port=port, user="ops", password="secret", database="quotient", timeout=20, min_size=1, max_size=1
+    ) as pool:
+        for _ in range(2):
+            async with pool.acquire() as lent:
+                print("lent:", repr(await lent.fetchval("SHOW application_name")))
+                await lent.execute("SET application_name = 'one of a pool'")
 
 
 psycopg_does()

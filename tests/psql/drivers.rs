@@ -50,6 +50,8 @@ in one go: (1,) 2
 fetched: [('bi', 0)]
 changed: DROP RESOURCE GROUP
 refused: 42704
+lent: ''
+lent: ''
 ";
     assert_eq!(found, expected);
 }

@@ -38,16 +38,23 @@ pub(crate) fn frame(letter: u8, body: &[u8]) -> Vec<u8> {
     [&[letter], &length[..], body].concat()
 }
 
-fn startup() -> Vec<u8> {
-    let body = b"\0\x03\0\0user\0ops\0\0";
+/// The first packet, with these parameters.
+pub(crate) fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = b"\0\x03\0\0".to_vec();
+    for (name, value) in parameters {
+        body.extend_from_slice(format!("{name}\0{value}\0").as_bytes());
+    }
+    body.push(0);
     let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
-    [&length[..], body].concat()
+    [&length[..], &body].concat()
 }
+
+const OPS: &[(&str, &str)] = &[("user", "ops")];
 
 /// Comes in and reads up to ReadyForQuery.
 pub(crate) fn enter(service: &Service) -> TcpStream {
     let mut socket = open(service);
-    socket.write_all(&startup()).unwrap();
+    socket.write_all(&startup(OPS)).unwrap();
     ready(&mut socket);
     socket
 }
@@ -163,7 +170,7 @@ async fn encryption_is_declined_and_the_client_may_go_on_without() {
         socket.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"N");
     }
-    socket.write_all(&startup()).unwrap();
+    socket.write_all(&startup(OPS)).unwrap();
     assert!(ready(&mut socket).starts_with("RS"));
     // Asking for ever is not an occupation.
     let mut socket = open(&service);
@@ -182,6 +189,10 @@ pub(crate) async fn in_little_memory(what: &str) {
         "connections" => connections_that_say_nothing().await,
         "script" => a_long_script().await,
         "prepared" => what_is_prepared_and_kept().await,
+        "statements" => short_messages_of_many_statements().await,
+        "wide" => wide_portals(Wide::Bound).await,
+        "described" => wide_portals(Wide::Described).await,
+        "sent" => wide_portals(Wide::Sent).await,
         other => panic!("{other}"),
     }
     let grown = resident().saturating_sub(before);
@@ -207,6 +218,18 @@ fn a_script_takes_little_more_memory_than_its_text() {
 #[test]
 fn what_is_prepared_and_filled_in_takes_little_memory_and_no_stack() {
     support::in_child("prepared");
+}
+
+#[test]
+fn a_short_message_of_many_statements_takes_little_memory() {
+    support::in_child("statements");
+}
+
+#[test]
+fn what_is_read_of_wide_statements_takes_as_much_memory_as_is_promised() {
+    support::in_child("wide");
+    support::in_child("described");
+    support::in_child("sent");
 }
 
 /// A message of the extended protocol: texts, and what is behind them.
@@ -281,9 +304,90 @@ async fn a_long_script() {
     let service = Service::new();
     let client = connect(&service, "ops", "").await.unwrap();
     // All of it is read before any of it is run; with a mistake at its end, none is.
-    let script = "SELECT id FROM queries WHERE id = 1; ".repeat(50_000) + "SELECT";
+    let statement = format!("SELECT id FROM queries WHERE id = 1{}; ", " ".repeat(160));
+    let script = statement.repeat(9_999) + "SELECT";
     let error = client.batch_execute(&script).await.unwrap_err();
     assert_eq!(code(&error), &SqlState::SYNTAX_ERROR);
+}
+
+async fn short_messages_of_many_statements() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    let wide = format!("SELECT 1{};", ",1".repeat(1_600)).repeat(600);
+    client.batch_execute(&wide).await.unwrap();
+    // One more than may be, and the place where it begins.
+    client.batch_execute(&"END;".repeat(10_000)).await.unwrap();
+    for script in ["END;".repeat(10_001), "END;".repeat(500_000)] {
+        let error = client.batch_execute(&script).await.unwrap_err();
+        assert_eq!(code(&error), &SqlState::PROGRAM_LIMIT_EXCEEDED);
+        let position = error.as_db_error().unwrap().position().cloned();
+        let begins = tokio_postgres::error::ErrorPosition::Original(40_001);
+        assert_eq!(position, Some(begins));
+        let error = client.prepare(&script).await.unwrap_err();
+        assert_eq!(code(&error), &SqlState::PROGRAM_LIMIT_EXCEEDED);
+    }
+    // A sign is a byte there, and much more once it is read.
+    let many = format!("SELECT $1{}", ",1".repeat(1_000_000));
+    let error = client.prepare(&many).await.unwrap_err();
+    assert_eq!(code(&error), &SqlState::PROGRAM_LIMIT_EXCEEDED);
+}
+
+/// How far portals come.
+#[derive(Clone, Copy, PartialEq)]
+enum Wide {
+    Bound,
+    Described,
+    Sent,
+}
+
+/// As many as may be, of as many columns as may be: until the session is told that it is too much.
+async fn wide_portals(how: Wide) {
+    let service = Service::new();
+    for relation in ["pg_catalog.pg_class WHERE oid = '1'", "groups", ""] {
+        let mut socket = enter(&service);
+        let items = if relation.is_empty() { "1" } else { "id" };
+        let mut ask = format!("SELECT {items}") + &format!(",{items}").repeat(1_600);
+        if !relation.is_empty() {
+            ask = format!("{ask} FROM {relation}");
+        }
+        let mut letters = String::new();
+        for number in 0..510 {
+            let name = number.to_string();
+            let mut messages = match how {
+                Wide::Described => extended(b'P', &[name.as_bytes(), ask.as_bytes()], &[0, 0]),
+                _ => extended(b'P', &[b"", ask.as_bytes()], &[0, 0]),
+            };
+            match how {
+                Wide::Described => messages.extend(frame(b'D', format!("S{name}\0").as_bytes())),
+                _ => messages.extend(extended(b'B', &[name.as_bytes(), b""], &[0; 6])),
+            }
+            if how == Wide::Sent {
+                messages.extend(extended(b'E', &[name.as_bytes()], &[0; 4]));
+            }
+            messages.extend(frame(b'H', b""));
+            socket.write_all(&messages).unwrap();
+            let last = match how {
+                Wide::Bound => '2',
+                Wide::Described => 'T',
+                Wide::Sent => 'C',
+            };
+            loop {
+                letters.push(message(&mut socket));
+                if letters.ends_with([last, 'E']) {
+                    break;
+                }
+            }
+            if letters.ends_with('E') {
+                break;
+            }
+        }
+        // A catalog's SELECT keeps all of its columns; what the governor runs keeps them once they are asked for.
+        if how != Wide::Bound || relation != "groups" {
+            assert!(letters.ends_with('E'), "{relation}: {}", letters.len());
+        }
+        socket.write_all(&frame(b'S', b"")).unwrap();
+        ready(&mut socket);
+    }
 }
 
 async fn frames_that_are_too_long() {
@@ -317,7 +421,7 @@ async fn connections_that_say_nothing() {
             Ok(mut socket) => {
                 // Half of them begin, and stop.
                 if idle.len() % 2 == 0 {
-                    let _ = socket.write_all(&startup()[..6]);
+                    let _ = socket.write_all(&startup(OPS)[..6]);
                 }
                 idle.push(socket);
             }
@@ -361,7 +465,7 @@ async fn who_is_too_slow_on_the_way_in_is_cut() {
     // One byte after the other.
     let mut socket = open(&service);
     let begun = Instant::now();
-    for byte in startup().iter().cycle() {
+    for byte in startup(OPS).iter().cycle() {
         if socket.write_all(&[*byte]).is_err() || begun.elapsed() > PATIENCE {
             break;
         }
@@ -370,12 +474,12 @@ async fn who_is_too_slow_on_the_way_in_is_cut() {
     assert!(begun.elapsed() < PATIENCE, "never cut");
     // Half-way through the password.
     let mut socket = open(&service);
-    socket.write_all(&startup()).unwrap();
+    socket.write_all(&startup(OPS)).unwrap();
     let words = last_words(socket);
     assert_eq!(words[0], b'R');
     // Junk instead of a proof.
     let mut socket = open(&service);
-    socket.write_all(&startup()).unwrap();
+    socket.write_all(&startup(OPS)).unwrap();
     socket
         .write_all(&frame(b'p', b"SCRAM-SHA-256\0\x7f\xff\xff\xffn,,"))
         .unwrap();

@@ -345,6 +345,28 @@ fn a_group_can_be_watched_filled_and_shown_sideways() {
     );
 }
 
+/// At a terminal psql asks for the encoding of its locale, which in a bare container is none.
+#[test]
+fn whoever_types_without_a_locale_gets_in() {
+    let service = Service::new();
+    let psql = require!(support::require_tool("psql"));
+    let mut terminal = Command::new(require!(support::require_tool("script")));
+    let port = service.port();
+    let ask = format!(
+        "{} -X -h 127.0.0.1 -p {port} -U ops -At -P pager=off -c 'SHOW client_encoding'",
+        psql.display()
+    );
+    terminal
+        .args(["-qec", &ask, "/dev/null"])
+        .env_clear()
+        .env("LANG", "C")
+        .env("SHELL", "/bin/sh")
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .stdin(Stdio::null());
+    let shown = text(terminal.output().unwrap());
+    assert_eq!(shown.trim(), "SQL_ASCII");
+}
+
 #[test]
 fn an_interrupt_ends_the_statement_and_not_the_session() {
     let service = Service::new();

@@ -396,3 +396,68 @@ async fn a_value_without_a_view_has_the_type_of_its_cast() {
         assert_eq!(found, Some(shown), "{text}");
     }
 }
+
+/// A parameter alone in the list has a column of the type that the client says.
+#[tokio::test]
+async fn a_column_of_a_parameter_has_its_type() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    let typed = [Type::INT8, Type::INT4, Type::INT2, Type::FLOAT8, Type::BOOL];
+    for text in [
+        "SELECT $1, $2 AS a, $3 b, $4, $5, $6",
+        "SELECT $1, $2 AS a, $3 b, $4, $5, $6 FROM groups",
+    ] {
+        let statement = client.prepare_typed(text, &typed).await.unwrap();
+        let columns = statement.columns().iter();
+        let columns: Vec<_> = columns.map(|it| (it.name(), it.type_().clone())).collect();
+        let [a, b, c, d, e] = typed.clone();
+        let unnamed = "?column?";
+        assert_eq!(
+            columns,
+            [
+                (unnamed, a),
+                ("a", b),
+                ("b", c),
+                (unnamed, d),
+                (unnamed, e),
+                (unnamed, Type::TEXT)
+            ],
+            "{text}"
+        );
+        for double in [-0.5, 7.0, f64::INFINITY] {
+            let row = client
+                .query_one(
+                    &statement,
+                    &[&-7_i64, &70_000, &7_i16, &double, &true, &"x"],
+                )
+                .await
+                .unwrap();
+            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (-7, 70_000));
+            assert_eq!((row.get::<_, i16>(2), row.get::<_, f64>(3)), (7, double));
+            assert_eq!((row.get::<_, bool>(4), row.get::<_, &str>(5)), (true, "x"));
+        }
+        let none: Option<i64> = None;
+        let row = client
+            .query_one(&statement, &[&none, &1, &1_i16, &0.0, &false, &"x"])
+            .await
+            .unwrap();
+        assert_eq!(row.get::<_, Option<i64>>(0), None, "{text}");
+    }
+    let text = "SELECT *, $1 FROM groups";
+    let found = client.prepare_typed(text, &[Type::INT8]).await.unwrap();
+    assert_eq!(*found.columns().last().unwrap().type_(), Type::INT8);
+}
+
+#[tokio::test]
+async fn a_text_with_escapes_says_what_it_says_in_postgresql() {
+    let service = Service::new();
+    let client = connect(&service, "ops", "").await.unwrap();
+    let text = r"SELECT E'a\nb', E'\\', E'\u00e9''', 'a\nb'";
+    let row = client.query_one(text, &[]).await.unwrap();
+    let found = [0, 1, 2, 3].map(|at| row.get::<_, &str>(at));
+    assert_eq!(found, ["a\nb", "\\", "é'", "a\\nb"]);
+    // To the reader of scripts the text ends at the second quote.
+    let script = r"SELECT E'\'; CREATE RESOURCE GROUP a WITH ('cpu_weight'='1'); --'";
+    assert!(client.batch_execute(script).await.is_err());
+    assert!(!service.governor.has_group("a"));
+}

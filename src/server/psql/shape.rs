@@ -4,6 +4,7 @@
 
 use crate::server::lex::{Kind, Token};
 use crate::server::scalar::COLUMNS;
+use crate::server::weight;
 use crate::sql::like::like;
 
 /// One item of a select list.
@@ -219,6 +220,13 @@ fn patterns(regex: &str) -> Vec<String> {
 }
 
 impl Wanted {
+    /// Bytes that it keeps on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        let lists = [&self.kinds, &self.names].into_iter().flatten();
+        let oid = self.oid.as_deref().map_or(0, weight::text);
+        oid + lists.map(|list| weight::texts(list)).sum::<usize>()
+    }
+
     /// Views are asked for, or tables, for which ours stand too.
     pub(super) fn shows_views(&self) -> bool {
         let kinds = self.kinds.as_ref();

@@ -1,93 +1,25 @@
 //! Prepared statements: Parse, Bind, Describe, Execute, Close, Sync.
 //!
-//! Mechanism, on the server's thread. What a session may keep is bounded: statements, portals, and the bytes of both.
+//! Mechanism, on the server's thread. What a session keeps of them is bounded.
 
+use super::prepared::{Answered, Portal, Statement};
 use super::{Done, Session};
-use crate::server::answer::{Answer, Field, Formats, describe, row};
+use crate::server::answer::{Field, Formats, describe, row};
 use crate::server::fault::Fault;
 use crate::server::frame::{Bind, Message, Parse, Target};
-use crate::server::lex::{Kind, tokens};
+use crate::server::lex::{Kind, each};
 use crate::server::parameters::{Filled, Parameters};
 use crate::server::request::{Request, requests};
-use crate::sql::Value;
+use crate::server::weight;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     BindComplete, CloseComplete, ParseComplete, PortalSuspended,
 };
 use pgwire::messages::response::EmptyQueryResponse;
-use std::collections::HashMap;
 
-/// Statements and portals at most, each.
-const MOST: usize = 512;
-
-/// What a session has prepared.
-#[derive(Default)]
-pub(super) struct Prepared {
-    statements: HashMap<String, Statement>,
-    portals: HashMap<String, Portal>,
-}
-
-#[derive(Clone, Default)]
-struct Statement {
-    text: String,
-    parameters: Parameters,
-    /// The columns that the client was told of.
-    fields: Option<Vec<Field>>,
-}
-
-struct Portal {
-    statement: String,
-    filled: Filled,
-    request: Option<Request>,
-    formats: Formats,
-    fields: Option<Vec<Field>>,
-    answer: Option<Answered>,
-}
-
-/// What was answered, and how much of it was sent.
-struct Answered {
-    answer: Answer,
-    sent: usize,
-    /// Bytes of rows, until all of them are sent.
-    bytes: usize,
-}
-
-impl Prepared {
-    pub(super) fn clear(&mut self) {
-        self.statements.clear();
-    }
-
-    pub(super) fn forget(&mut self, name: &str) -> bool {
-        self.statements.remove(name).is_some()
-    }
-
-    fn bytes(&self) -> usize {
-        let statements = self.statements.iter().map(|(name, it)| {
-            name.len() + it.text.len() + size_of_val(it.parameters.types.as_slice())
-        });
-        let portals = self.portals.iter().map(|(name, it)| {
-            let answer = it.answer.as_ref().map_or(0, |answer| answer.bytes);
-            name.len() + it.statement.len() + it.filled.bytes() + answer
-        });
-        statements.chain(portals).sum()
-    }
-}
-
-impl Answered {
-    fn new(answer: Answer) -> Answered {
-        let cell = |value: &Value| match value {
-            Value::Text(text) => size_of::<Value>() + text.len(),
-            _ => size_of::<Value>(),
-        };
-        let bytes = answer.rows.iter().flatten().map(cell).sum();
-        Answered {
-            answer,
-            sent: 0,
-            bytes,
-        }
-    }
-}
+/// Words and signs at most of a statement with parameters, whose types they tell: each takes 48 bytes while it is read.
+const TOKENS: usize = 64 << 10;
 
 impl Session<'_> {
     pub(super) async fn extended(&mut self, message: Message) -> Done {
@@ -124,14 +56,16 @@ impl Session<'_> {
 
     /// Refuses what would make the session keep too much.
     fn has_room(&self, count: usize, more: usize) -> Result<(), Fault> {
-        let bytes = 2 * self.shared.config.max_message;
-        if count < MOST && self.prepared.bytes() + more <= bytes {
-            return Ok(());
+        self.prepared
+            .has_room(count, more, self.shared.config.max_message)
+    }
+
+    /// The same for a description, which is kept the first time that it is asked for.
+    fn has_room_for(&self, is_new: bool, fields: Option<&[Field]>) -> Result<(), Fault> {
+        match fields.filter(|_| is_new) {
+            Some(fields) => self.has_room(0, weight::fields(fields)),
+            None => Ok(()),
         }
-        let fault = Fault::error("53400", "the session has prepared too much");
-        Err(fault.hint(format!(
-            "{MOST} statements and {bytes} bytes are allowed; DEALLOCATE ALL makes room, and Sync"
-        )))
     }
 
     async fn parse(&mut self, parse: Parse) -> Done {
@@ -142,32 +76,46 @@ impl Session<'_> {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Fault::error("42P05", message).into());
         }
-        let more = name.len() + parse.query.len();
-        self.has_room(self.prepared.statements.len(), more)?;
-        let tokens = tokens(&parse.query);
-        let has_parameters = tokens
-            .iter()
-            .any(|token| matches!(token.kind, Kind::Parameter(_)));
-        let parameters = if has_parameters || !parse.types.is_empty() {
-            let view = tokens.iter().skip_while(|token| !token.is("from")).nth(1);
-            let view = view.map(|token| token.value()).unwrap_or_default();
-            Parameters::of(&parse.query, &tokens, &parse.types, self.columns_of(&view))?
-        } else {
-            Parameters::default()
-        };
-        // Read now, so that a mistake is told now: with NULL, which may stand wherever a parameter may.
-        let filled = parameters.fill(&parse.query, &[], |_| false)?;
-        one(&filled)?;
-        let statement = Statement {
-            text: parse.query,
-            parameters,
-            fields: None,
-        };
+        // Before it is read.
+        self.has_room(
+            self.prepared.statements.len(),
+            name.len() + parse.query.len(),
+        )?;
+        let statement = self.read_statement(parse.query, &parse.types)?;
+        self.has_room(
+            self.prepared.statements.len(),
+            name.len() + statement.bytes(),
+        )?;
         self.prepared.statements.insert(name, statement);
         self.wire
             .feed(PgWireBackendMessage::ParseComplete(ParseComplete::new()))
             .await?;
         Ok(())
+    }
+
+    /// Whatever of it is not kept is gone before anybody is waited for.
+    fn read_statement(&self, text: String, declared: &[u32]) -> Result<Statement, Fault> {
+        let has_parameters = each(&text).any(|token| matches!(token.kind, Kind::Parameter(_)));
+        let parameters = if has_parameters || !declared.is_empty() {
+            let tokens: Vec<_> = each(&text).take(TOKENS + 1).collect();
+            if tokens.len() > TOKENS {
+                let message = "a statement with parameters has too many words and signs";
+                let hint = format!("{TOKENS} are allowed");
+                return Err(Fault::error("54000", message).hint(hint));
+            }
+            let view = tokens.iter().skip_while(|token| !token.is("from")).nth(1);
+            let view = view.map(|token| token.value()).unwrap_or_default();
+            Parameters::of(&text, &tokens, declared, self.columns_of(&view))?
+        } else {
+            Parameters::default()
+        };
+        // Read now, so that a mistake is told now: with NULL, which may stand wherever a parameter may.
+        one(&parameters.fill(&text, &[], |_| false)?)?;
+        Ok(Statement {
+            text,
+            parameters,
+            fields: None,
+        })
     }
 
     fn statement(&self, name: &str) -> Result<&Statement, Fault> {
@@ -203,8 +151,8 @@ impl Session<'_> {
             .parameters
             .fill(&statement.text, &bind.values, |at| formats.is_binary(at))?;
         let fields = statement.fields.clone();
-        let more = bind.portal.len() + bind.statement.len() + filled.bytes();
-        self.has_room(self.prepared.portals.len(), more)?;
+        // Before it is read.
+        self.has_room(self.prepared.portals.len(), 2 * filled.bytes())?;
         let portal = Portal {
             request: one(&filled)?,
             statement: bind.statement,
@@ -213,6 +161,8 @@ impl Session<'_> {
             fields,
             answer: None,
         };
+        let more = bind.portal.len() + portal.bytes();
+        self.has_room(self.prepared.portals.len(), more)?;
         self.prepared.portals.insert(bind.portal, portal);
         self.wire
             .feed(PgWireBackendMessage::BindComplete(BindComplete::new()))
@@ -230,6 +180,7 @@ impl Session<'_> {
             (None, Some(request)) => self.described(&request, &filled).await?,
             (None, None) => None,
         };
+        self.has_room_for(statement.fields.is_none(), fields.as_deref())?;
         if let Some(statement) = self.prepared.statements.get_mut(name) {
             statement.fields.clone_from(&fields);
         }
@@ -242,6 +193,7 @@ impl Session<'_> {
     async fn describe_portal(&mut self, name: &str) -> Done {
         let portal = self.portal(name)?;
         let formats = portal.formats.clone();
+        let is_new = portal.fields.is_none();
         let fields = match (&portal.fields, &portal.request) {
             (Some(fields), _) => Some(fields.clone()),
             (None, Some(request)) => {
@@ -250,6 +202,7 @@ impl Session<'_> {
             }
             (None, None) => None,
         };
+        self.has_room_for(is_new, fields.as_deref())?;
         if let Some(portal) = self.prepared.portals.get_mut(name) {
             portal.fields.clone_from(&fields);
         }
@@ -263,11 +216,15 @@ impl Session<'_> {
     ) -> Result<Option<Vec<Field>>, Fault> {
         // It may ask the governor, and what was asked to end before is not meant.
         self.guest.entry.interrupt.begin();
-        self.describe(request).await.map_err(|fault| {
+        let fields = self.describe(request).await.map_err(|fault| {
             let mut fault = fault.behind(request.begins);
             fault.at = fault.at.map(|at| filled.original(at));
             fault
-        })
+        });
+        Ok(fields?.map(|mut fields| {
+            filled.retype(&mut fields);
+            fields
+        }))
     }
 
     async fn told(&mut self, fields: Option<&[Field]>, formats: &Formats) -> Done {
@@ -318,15 +275,11 @@ impl Session<'_> {
     }
 
     async fn send_rows(&mut self, portal: &mut Portal, most: usize) -> Done {
-        let Some(Answered {
-            answer,
-            sent,
-            bytes,
-        }) = &mut portal.answer
-        else {
+        let Some(Answered { answer, sent, rows }) = &mut portal.answer else {
             return Ok(());
         };
-        let own = answer.fields.clone().unwrap_or_default();
+        let mut own = answer.fields.clone().unwrap_or_default();
+        portal.filled.retype(&mut own);
         let fields = portal.fields.as_ref().unwrap_or(&own);
         if fields.len() != own.len() || !portal.formats.fit(fields.len()) {
             let message = format!(
@@ -350,7 +303,7 @@ impl Session<'_> {
         let message = if *sent < answer.rows.len() {
             PgWireBackendMessage::PortalSuspended(PortalSuspended::new())
         } else {
-            (answer.rows, *bytes) = (Vec::new(), 0);
+            (answer.rows, *rows) = (Vec::new(), 0);
             answer.complete(*sent)
         };
         self.wire.feed(message).await?;
@@ -360,12 +313,16 @@ impl Session<'_> {
 
 /// The one statement of a text, if it has one.
 fn one(filled: &Filled) -> Result<Option<Request>, Fault> {
-    let mut requests = requests(&filled.text).map_err(|mut fault| {
-        fault.at = fault.at.map(|at| filled.original(at));
-        fault
-    })?;
-    match requests.len() {
-        0 | 1 => Ok(requests.pop()),
+    let mut requests = requests(&filled.text).map(|request| {
+        request.map_err(|mut fault| {
+            fault.at = fault.at.map(|at| filled.original(at));
+            fault
+        })
+    });
+    let first = requests.next().transpose()?;
+    // A mistake in another one is told before there being another.
+    match requests.try_fold(0_usize, |others, request| request.map(|_| others + 1))? {
+        0 => Ok(first),
         _ => {
             let message = "cannot insert multiple commands into a prepared statement";
             Err(Fault::error("42601", message))

@@ -33,7 +33,7 @@ impl Session<'_> {
                 self.tell(told).await;
                 Ok(Answer::done("SET"))
             }
-            Local::SetNothing => Ok(Answer::done("SET")),
+            Local::Nothing(tag) => Ok(Answer::done(*tag)),
             Local::Reset(Some((name, at))) => {
                 let told = self
                     .guest
@@ -44,7 +44,7 @@ impl Session<'_> {
                 Ok(Answer::done("RESET"))
             }
             Local::Reset(None) => {
-                self.guest.settings.reset_all();
+                self.reset_all().await;
                 Ok(Answer::done("RESET"))
             }
             Local::Show { name, at } => {
@@ -71,15 +71,11 @@ impl Session<'_> {
                 ))
             }
             Local::Transaction(word) => Ok(self.transaction(*word)),
-            Local::Discard(what) => {
-                if what == "all" {
-                    self.guest.settings.reset_all();
-                    self.prepared.clear();
-                    self.in_transaction = false;
-                }
-                Ok(Answer::done(
-                    format!("DISCARD {}", what.to_uppercase()).trim_end(),
-                ))
+            Local::DiscardAll => {
+                self.reset_all().await;
+                self.prepared.clear();
+                self.in_transaction = false;
+                Ok(Answer::done("DISCARD ALL"))
             }
             Local::Deallocate(None) => {
                 self.prepared.clear();
@@ -175,6 +171,12 @@ impl Session<'_> {
             kind: item.what.kind(),
         });
         Ok(Answer::table("SELECT", fields.collect(), vec![row]))
+    }
+
+    async fn reset_all(&mut self) {
+        for name in self.guest.settings.reset_all() {
+            self.tell(Some(name)).await;
+        }
     }
 
     /// Tells the client of a setting that it keeps a copy of.
