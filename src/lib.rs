@@ -133,7 +133,8 @@
 //!
 //! P3's L + G and P4 are by [`memory::MemoryOverrun::Quarantine`], the default on a runtime with several threads: the
 //! thread is parked inside its poll, which never goes on, and another takes its place. What that poll holds stays
-//! held, locks included, and shutting the runtime down would wait for it. With `Overshoot` the request is granted and
+//! held, locks included, and shutting the runtime down would wait for it. A closure of the blocking pool is excepted: it is
+//! granted what it asks for, its query is killed, and it goes on to its end. With `Overshoot` the request is granted and
 //! the query ends at its next boundary; with `Abort` the standard library aborts the process. Not promised: resident
 //! memory ≤ L (the allocator's slack, C code, `mmap`), and stopping a loop that does not allocate. In a loop without
 //! awaits, call [`task::checkpoint`].

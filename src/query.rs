@@ -71,7 +71,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Worker time of its polls, complete up to the last poll that ended.
+    /// CPU time of its polls and blocking closures, complete up to the last one that ended.
     pub cpu: Duration,
     /// Polls of its tasks.
     pub polls: u64,

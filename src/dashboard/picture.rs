@@ -91,7 +91,7 @@ fn figures(name: &str, row: &GroupRow) -> Map<String, Value> {
     });
     let figures = json!({
         "name": name,
-        "cpu_seconds": seconds(usage.cpu_poll.plus(usage.cpu_drop).plus(usage.cpu_blocking)),
+        "cpu_seconds": seconds(usage.cpu()),
         "share": usage.share,
         "entitled": usage.entitled,
         "lag_seconds": usage.lag_ns as f64 / 1e9,

@@ -335,7 +335,7 @@ impl Account {
 
     /// Charges CPU time that was spent outside of any poll.
     pub(super) fn charge_blocking(&self, took: Nanos) {
-        self.home.counters.blocked(took);
+        self.group().counters.blocked(took);
         let cpu = Nanos(self.cpu.fetch_add(took.0, Relaxed)).plus(took);
         if self.limits.are_near(cpu) {
             self.check(cpu, took);

@@ -7,6 +7,8 @@
 //!    as `incoming`, so that "push, see inactive, activate" and "see empty, deactivate" cannot overlap.
 //! 3. Lock order: the scheduler's lock, then `queue`, then `incoming`. No user code runs under any of them.
 
+mod looks;
+
 use super::core::Core;
 use super::ending::Verdict;
 use super::incoming::Incoming;
@@ -21,7 +23,7 @@ use crate::sched::feedback::{Feedback, Place, Stream};
 use crate::sched::pool::Share;
 use crate::sched::{self, Limits};
 use crate::sync::Mutex;
-use crate::unit::{Nanos, QueryId, Weight};
+use crate::unit::{QueryId, Weight};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -61,13 +63,23 @@ static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 impl Group {
     /// A new group in `core`. It gets its place in the scheduler at once, and work when it is given some.
     pub fn new(core: &Arc<Core>, name: &str, weight: Weight) -> Arc<Group> {
+        Group::open(core, name, weight, None)
+    }
+
+    /// A new group of the same name, in which some of its queries go on. Their memory stays with this one: it has no desk
+    /// of its own.
+    pub fn beside(&self, weight: Weight) -> Arc<Group> {
+        Group::open(&self.core, &self.name, weight, Some(self.desk.clone()))
+    }
+
+    fn open(core: &Arc<Core>, name: &str, weight: Weight, desk: Option<Arc<Desk>>) -> Arc<Group> {
         let memory = OwnerHandle::open_group(core.memory());
         memory.set_weight(weight.get());
         Arc::new_cyclic(|this| Group {
             name: name.into(),
             uid: NEXT_UID.fetch_add(1, Relaxed),
             core: core.clone(),
-            desk: Desk::new(name.into(), memory.clone()),
+            desk: desk.unwrap_or_else(|| Desk::new(name.into(), memory.clone())),
             memory,
             kept: OnceLock::new(),
             frozen: Verdict::new(),
@@ -314,35 +326,6 @@ impl Group {
     /// Accounts for tasks put into (positive) or taken out of the ordered queue, whose lock the caller holds.
     pub(super) fn requeued(&self, put: usize, taken: usize) {
         self.incoming.requeued(put, taken);
-    }
-
-    /// Whether a worker that ran the group dry should let the host look for deferred wake-ups. Looks that
-    /// found nothing make the next ones rarer: a group that waits for I/O gains nothing by them.
-    pub(super) fn may_have_deferred(&self) -> bool {
-        let skips = self.skip_looks.load(Relaxed);
-        self.skip_looks.store(skips.saturating_sub(1), Relaxed);
-        skips == 0
-    }
-
-    /// A look found deferred tasks of the group, or did not.
-    pub(super) fn looked(&self, found: bool) {
-        let fruitless = if found {
-            0
-        } else {
-            (self.fruitless_looks.load(Relaxed) + 1).min(6)
-        };
-        self.fruitless_looks.store(fruitless, Relaxed);
-        self.skip_looks.store((1 << fruitless) - 1, Relaxed);
-    }
-
-    pub(super) fn average_poll(&self) -> Nanos {
-        Nanos(self.average_poll.load(Relaxed))
-    }
-
-    /// Learns from a slice of `polls` polls.
-    pub(super) fn learn(&self, polls: u64, time: Nanos) {
-        let average = sched::learn(self.average_poll(), polls, time);
-        self.average_poll.store(average.0, Relaxed);
     }
 }
 

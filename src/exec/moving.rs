@@ -13,6 +13,7 @@ use super::account::Account;
 use super::core::Core;
 use super::group::Group;
 use crate::exec::task::Runnable;
+use crate::mem::desk::Desk;
 use crate::unit::QueryId;
 use std::sync::{Arc, Weak};
 
@@ -40,6 +41,12 @@ impl Account {
         self.move_to(group)
     }
 
+    /// Where it reserves memory: with the group that it began in, whose its memory stays.
+    #[inline]
+    pub fn desk(&self) -> &Arc<Desk> {
+        self.home.desk()
+    }
+
     /// Whether its tasks are served by this group.
     #[inline]
     pub(super) fn is_served_by(&self, uid: u64) -> bool {
@@ -55,6 +62,16 @@ impl Group {
         let tasks = queue.take_query(query);
         self.requeued(0, tasks.len());
         tasks
+    }
+}
+
+impl Group {
+    /// Whether any query that began here is known to anybody: what it has and uses is partly this group's, wherever it goes
+    /// on.
+    pub fn has_queries(&self) -> bool {
+        let accounts = self.core.accounts();
+        let mut queries = accounts.iter().filter(|account| account.query().is_some());
+        queries.any(|query| query.home.uid == self.uid)
     }
 }
 

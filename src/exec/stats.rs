@@ -113,6 +113,13 @@ pub struct GroupUsage {
     pub entitled: f64,
 }
 
+impl GroupUsage {
+    /// All its CPU time: of polls, of dropped futures, of blocking closures.
+    pub fn cpu(&self) -> Nanos {
+        self.cpu_poll.plus(self.cpu_drop).plus(self.cpu_blocking)
+    }
+}
+
 /// One worker's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerUsage {

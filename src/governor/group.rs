@@ -32,7 +32,7 @@ impl GroupHandle {
     pub fn usage(&self) -> Usage {
         let usage = self.entry.usage();
         Usage {
-            cpu: usage.cpu_poll.plus(usage.cpu_drop).into(),
+            cpu: usage.cpu().into(),
             polls: usage.polls,
             memory: self.entry.group.memory().used(),
             memory_peak: self.entry.group.memory().peak(),

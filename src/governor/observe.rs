@@ -122,7 +122,7 @@ impl Governor {
     pub(super) fn sweep(&self) {
         let inner = &*self.inner;
         let mut dropped = inner.dropped.lock();
-        let is_gone = |entry: &mut Arc<Entry>| inner.gate.is_over(entry.key) && !entry.has_tasks();
+        let is_gone = |entry: &mut Arc<Entry>| inner.gate.is_over(entry.key) && !entry.is_alive();
         let gone: Vec<Arc<Entry>> = dropped.extract_if(.., is_gone).collect();
         for entry in gone {
             // What the gate counted it passes on itself.
@@ -160,8 +160,7 @@ impl Governor {
 }
 
 fn cpu(row: &GroupRow) -> Nanos {
-    let usage = &row.usage;
-    usage.cpu_poll.plus(usage.cpu_drop).plus(usage.cpu_blocking)
+    row.usage.cpu()
 }
 
 /// What remains of a row when its group is gone: the counters without the gauges.

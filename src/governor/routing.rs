@@ -91,9 +91,11 @@ impl Entry {
         desk.settle();
     }
 
-    pub(super) fn has_tasks(&self) -> bool {
+    /// Whether anything of it is alive: tasks, or queries, which may have moved.
+    pub(super) fn is_alive(&self) -> bool {
         let usage = self.usage();
-        usage.tasks_running + usage.tasks_queued + usage.tasks_waiting + usage.blocking > 0
+        let tasks = usage.tasks_running + usage.tasks_queued + usage.tasks_waiting;
+        tasks + usage.blocking > 0 || self.group.has_queries()
     }
 
     /// What its tasks have used, those of queries that are cooled down included.

@@ -146,7 +146,7 @@ pub fn on_pressure(
 /// ```
 pub fn transfer(buffer: &mut impl Buffer) -> Result<u64, MemoryError> {
     let account = current()?;
-    let desk = account.group().desk();
+    let desk = account.desk();
     transfer::transfer(account.memory(), buffer).map_err(|short| desk.does_not_fit(short))
 }
 
@@ -190,12 +190,12 @@ fn current() -> Result<Arc<Account>, MemoryError> {
 }
 
 fn waiting(account: &Account, bytes: u64) -> Reserving {
-    let desk = account.group().desk().clone();
+    let desk = account.desk().clone();
     Reserving::new(desk, account.memory().clone(), bytes)
 }
 
 fn at_once(account: &Account, bytes: u64) -> Result<Reservation, MemoryError> {
-    let desk = account.group().desk().clone();
+    let desk = account.desk().clone();
     reservation::try_reserve(desk, account.memory().clone(), bytes)
 }
 
@@ -209,7 +209,7 @@ fn register(
 ) -> Registration {
     let weak = Arc::downgrade(account);
     let ask: Ask = Arc::new(move |bytes| ask(&weak, query.as_ref(), &callback, bytes));
-    let desk = account.group().desk();
+    let desk = account.desk();
     desk.register(account.memory().clone(), priority, ask)
 }
 

@@ -118,7 +118,7 @@ impl KillReason {
             limit: shortfall.limit,
             used: shortfall.used,
             asked: shortfall.asked,
-            group: account.group().name().into(),
+            group: account.desk().name().as_ref().into(),
             query: account.query(),
         };
         reason.into_cause()

@@ -17,8 +17,7 @@ const COLUMNS: [Usage; 14] = [
     ("queued", Type::Int, |_, row| row.queries_queued.into()),
     ("reserved", Type::Int, |_, row| row.usage.reserved.into()),
     ("cpu_seconds", Type::Float, |_, row| {
-        let usage = &row.usage;
-        usage.cpu_poll.plus(usage.cpu_drop).as_secs_f64().into()
+        row.usage.cpu().as_secs_f64().into()
     }),
     ("cpu_share", Type::Float, |_, row| row.usage.share.into()),
     ("entitled_share", Type::Float, |_, row| {
@@ -83,8 +82,9 @@ mod tests {
             queries_running: 2,
             queries_queued: 3,
             usage: GroupUsage {
-                cpu_poll: Nanos::from_millis(1_400),
+                cpu_poll: Nanos::from_millis(1_200),
                 cpu_drop: Nanos::from_millis(100),
+                cpu_blocking: Nanos::from_millis(200),
                 reserved: 4,
                 share: 0.25,
                 entitled: 0.5,

@@ -56,15 +56,13 @@ impl Core {
             let account = task.account();
             let cause = account.killed().cloned();
             // A task of no query: what was refused is known to the parked thread alone.
-            let cause = cause.unwrap_or_else(|| {
-                let memory = account.group().memory();
-                self.shortage(account, memory.state())
-            });
+            let cause =
+                cause.unwrap_or_else(|| self.shortage(account, account.home.memory().state()));
             // Counted anew: a thread may have been lost since, which is seen here before it has counted itself.
             let all_seats = self.all_seats();
             let lost = all_seats.filter(|seat| seat.lost_in.get().is_some());
             if !replaced || lost.count() >= self.workers() {
-                account.group().freeze(&cause);
+                account.home.freeze(&cause);
             }
             task.fail_for(cause);
             // Nobody waits for its end.
@@ -106,7 +104,7 @@ impl Core {
         let accounts = self.accounts();
         let of_it = accounts
             .iter()
-            .filter(|account| account.group().uid == group.uid);
+            .filter(|account| account.home.uid == group.uid);
         of_it.for_each(|account| {
             account.kill(cause.clone());
         });

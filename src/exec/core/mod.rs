@@ -277,7 +277,7 @@ impl Core {
         let _ = self.accounts.lock().try_remove(place);
     }
 
-    fn accounts(&self) -> Vec<Arc<Account>> {
+    pub(super) fn accounts(&self) -> Vec<Arc<Account>> {
         let _ours = mem::enter_process();
         let accounts = self.accounts.lock();
         accounts

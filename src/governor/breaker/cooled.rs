@@ -6,7 +6,6 @@
 //!
 //! 1. The caps of the two add up to the group's `max_cpu_cores`, split by weight, while any query is cooled down.
 
-use crate::exec::core::Core;
 use crate::exec::group::Group;
 use crate::exec::stats::GroupUsage;
 use crate::sched::Limits;
@@ -44,10 +43,10 @@ impl Cooled {
     }
 
     /// One more query is cooled down: where it goes on.
-    pub(super) fn enter(&self, group: &Group, core: &Arc<Core>) -> Arc<Group> {
+    pub(super) fn enter(&self, group: &Group) -> Arc<Group> {
         let mut state = self.0.lock();
         let made = || {
-            let companion = Group::new(core, group.name(), Weight::MIN);
+            let companion = group.beside(Weight::MIN);
             if let Some(kept) = group.kept() {
                 companion.keep(kept.clone());
             }

@@ -142,7 +142,7 @@ impl Inner {
                 self.quarantine(&entry, &runaway);
             }
             Action::Cooldown => {
-                let companion = entry.fuse.cooled.enter(&entry.group, &self.core);
+                let companion = entry.fuse.cooled.enter(&entry.group);
                 query.account().cool_in(&companion);
             }
             Action::DryRun | Action::SwitchGroup(_) => {}
@@ -159,7 +159,7 @@ impl Inner {
     /// Moves a query to another group, with its account and its place. False if that group is not there.
     fn switch(&self, query: &Query, from: &Entry, target: &str) -> bool {
         let routing = self.routing.load();
-        let Some(target) = routing.by_name(target).filter(|to| to.id != from.id) else {
+        let Some(target) = routing.by_name(target).filter(|to| to.key != from.key) else {
             return false;
         };
         let Some(place) = self.gate.move_in(target.key) else {
