@@ -254,3 +254,35 @@ async fn a_kill_beside_the_grant_leaves_no_place_behind() {
     assert_eq!(governor.metrics().by_name()["bi"].queries_running, 0);
     drop(governor.try_admit(&named("bi")).unwrap());
 }
+
+/// How many queries have been measured from a kill to the end of their last task.
+fn measured_kills(governor: &Governor) -> u64 {
+    let kills = governor.metrics().kills;
+    kills.kill_to_drop.buckets.iter().sum()
+}
+
+#[tokio::test]
+async fn a_killed_query_without_tasks_is_no_sample_of_how_long_a_kill_takes() {
+    let (governor, hand) = governor("CREATE RESOURCE GROUP bi WITH ('cpu_core_limit'='1')");
+    let query = governor.admit(&named("bi")).await.unwrap();
+    assert!(governor.kill(query.id(), "idle"));
+    hand.advance(Nanos::from_secs(3_600));
+    assert!(query.run(async {}).await.is_err());
+    assert_eq!(measured_kills(&governor), 0);
+}
+
+#[tokio::test]
+async fn a_query_that_is_killed_again_is_measured_once() {
+    let (governor, hand) = governor("CREATE RESOURCE GROUP bi WITH ('cpu_core_limit'='1')");
+    let query = governor.admit(&named("bi")).await.unwrap();
+    let waits = query.spawn(std::future::pending::<()>());
+    settle().await;
+    assert!(governor.kill(query.id(), "first"));
+    assert!(waits.await.is_err());
+    settle().await;
+    assert_eq!(measured_kills(&governor), 1);
+    governor.kill(query.id(), "again");
+    hand.advance(Nanos::from_secs(3_600));
+    assert!(query.run(async {}).await.is_err());
+    assert_eq!(measured_kills(&governor), 1);
+}
