@@ -398,7 +398,9 @@ struct Nosy {
 impl Wake for Nosy {
     fn wake(self: Arc<Self>) {
         self.woken.fetch_add(1, Ordering::SeqCst);
-        assert_eq!(self.gate.waiting().len() as u64, state(&self.gate).1);
+        let list = self.gate.waiting();
+        let in_line = list.iter().filter(|it| it.reason.is_some()).count();
+        assert_eq!(in_line as u64, state(&self.gate).1);
         if self.panics {
             std::panic::resume_unwind(Box::new("a waker that panics"));
         }
@@ -515,7 +517,7 @@ async fn killing_a_query_that_waits_ends_its_wait_with_the_reason() {
     assert_eq!((list[0].id, list[0].who.clone()), (QueryId(8), who()));
     assert_eq!(&*list[0].group_name, "a");
     assert_eq!((list[1].position, list[1].queued), (2, 2));
-    assert_eq!(list[1].reason, WaitReason::GroupLimit);
+    assert_eq!(list[1].reason, Some(WaitReason::GroupLimit));
     assert!(gate.kill_waiting(QueryId(8), "by ops"));
     assert!(!gate.kill_waiting(QueryId(8), "again"));
     let killed = AdmissionError::Killed {
@@ -523,8 +525,34 @@ async fn killing_a_query_that_waits_ends_its_wait_with_the_reason() {
     };
     assert_eq!(first.await.unwrap_err(), killed);
     drop(held);
+    assert_eq!(state(&gate), (1, 0));
+    let given = gate.waiting();
+    assert_eq!((given.len(), given[0].id), (1, QueryId(9)));
+    assert_eq!((given[0].reason, given[0].position), (None, 0));
+    let place = second.await.unwrap();
+    assert!(gate.waiting().is_empty());
     assert!(!gate.kill_waiting(QueryId(9), "too late"));
-    assert!(second.await.is_ok());
+    drop(place);
+    assert_eq!(state(&gate), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_given_and_not_taken_passes_on_when_its_query_is_killed() {
+    let gate = gate(1);
+    let held = gate.try_admit(A).unwrap();
+    let (first, second) = (line_up(&gate, 8), line_up(&gate, 9));
+    drop(held);
+    assert!(gate.kill_waiting(QueryId(8), "by ops"));
+    assert!(!gate.kill_waiting(QueryId(8), "again"));
+    let list = gate.waiting();
+    let list: Vec<_> = list.iter().map(|it| (it.id, it.reason)).collect();
+    assert_eq!(list, [(QueryId(9), None)], "the place is the next one's");
+    assert!(matches!(
+        first.await.unwrap_err(),
+        AdmissionError::Killed { .. }
+    ));
+    drop(second.await.unwrap());
+    assert!(gate.waiting().is_empty());
     assert_eq!(state(&gate), (0, 0));
 }
 

@@ -365,6 +365,48 @@ async fn throttling_that_lasts_asks_for_a_collection_per_ten_intervals() {
     assert_eq!(gauge(&governor, "throttling_gc_requested"), 3.0);
 }
 
+/// Memory that this can be made of panics when it is read.
+const BROKEN: u64 = 7;
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_and_a_collection_that_panic_are_asked_again_at_the_next_interval() {
+    let used = Arc::new(AtomicU64::new(0));
+    let collections = Arc::new(AtomicU64::new(0));
+    let (probe, collect) = (used.clone(), collections.clone());
+    let governor = Governor::builder()
+        .memory_limit(100)
+        .memory_probe(move || match probe.load(SeqCst) {
+            BROKEN => panic!("no figure"),
+            used => used,
+        })
+        .memory_collect(move || {
+            collect.fetch_add(1, SeqCst);
+            panic!("nothing to collect");
+        })
+        .init_sql(
+            "SET GLOBAL query_scheduler_name = 'MemoryThrottledFCFS';
+             SET GLOBAL max_running_queries_update_frequency_ms = 1000",
+        )
+        .build()
+        .unwrap();
+    let max_allowed = || governor.metrics().queries.max_allowed;
+    let open = max_allowed();
+
+    used.store(99, SeqCst);
+    seconds(25).await;
+    assert_eq!(max_allowed(), Some(1));
+    assert_eq!(collections.load(SeqCst), 2, "one per ten intervals");
+
+    // A look that fails decides nothing.
+    used.store(BROKEN, SeqCst);
+    seconds(3).await;
+    assert_eq!(max_allowed(), Some(1));
+
+    used.store(0, SeqCst);
+    seconds(100).await;
+    assert_eq!(max_allowed(), open);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_query_that_waits_for_memory_times_out_and_is_refused_with_that_reason() {
     let (governor, memory, _) = scene(SOURCE);

@@ -40,7 +40,7 @@ const ROOMS: &[Room] = &[
         why: "a query holds a slot, owns tasks and knows why one was refused; how admission decides does not matter any more" },
     Room { name: "metrics", may: &["unit", "admission::waits", "exec::stats"], why: "metrics pull plain values; they write nowhere" },
     Room { name: "view", may: &["unit", "sql", "catalog", "classify::explanation", "classify::shadow", "exec::stats", "metrics::snapshot", "metrics::memory"], why: "a view shows what was pulled; it asks no stage" },
-    Room { name: "governor", may: &["unit", "clock", "sync", "event", "sql", "catalog", "settings", "classify", "admission", "sched", "mem", "exec",
+    Room { name: "governor", may: &["unit", "clock", "sync", "foreign", "event", "sql", "catalog", "settings", "classify", "admission", "sched", "mem", "exec",
         "io", "query", "metrics", "view"], why: "the composition root sees everything to its left and nothing to its right" },
     Room { name: "postgres", may: &["unit", "event", "sql", "catalog", "governor"], why: "a catalog kept elsewhere is one more store behind the trait" },
     Room { name: "tower", may: &["unit", "event", "classify", "admission", "exec", "io", "query", "governor"], why: "a layer speaks to the governor's front door" },

@@ -254,3 +254,72 @@ async fn a_kill_beside_the_grant_leaves_no_place_behind() {
     assert_eq!(governor.metrics().by_name()["bi"].queries_running, 0);
     drop(governor.try_admit(&named("bi")).unwrap());
 }
+
+/// How many queries have been measured from a kill to the end of their last task.
+fn measured_kills(governor: &Governor) -> u64 {
+    let kills = governor.metrics().kills;
+    kills.kill_to_drop.buckets.iter().sum()
+}
+
+#[tokio::test]
+async fn a_killed_query_without_tasks_is_no_sample_of_how_long_a_kill_takes() {
+    let (governor, hand) = governor("CREATE RESOURCE GROUP bi WITH ('cpu_core_limit'='1')");
+    let query = governor.admit(&named("bi")).await.unwrap();
+    assert!(governor.kill(query.id(), "idle"));
+    hand.advance(Nanos::from_secs(3_600));
+    assert!(query.run(async {}).await.is_err());
+    assert_eq!(measured_kills(&governor), 0);
+}
+
+#[tokio::test]
+async fn a_query_that_is_killed_again_is_measured_once() {
+    let (governor, hand) = governor("CREATE RESOURCE GROUP bi WITH ('cpu_core_limit'='1')");
+    let query = governor.admit(&named("bi")).await.unwrap();
+    let waits = query.spawn(std::future::pending::<()>());
+    settle().await;
+    assert!(governor.kill(query.id(), "first"));
+    assert!(waits.await.is_err());
+    settle().await;
+    assert_eq!(measured_kills(&governor), 1);
+    governor.kill(query.id(), "again");
+    hand.advance(Nanos::from_secs(3_600));
+    assert!(query.run(async {}).await.is_err());
+    assert_eq!(measured_kills(&governor), 1);
+}
+
+#[tokio::test]
+async fn a_query_that_has_not_taken_its_place_yet_is_listed_and_can_be_killed() {
+    let (governor, _) = governor(
+        "CREATE RESOURCE GROUP bi WITH ('concurrency_limit'='1', 'max_queued_queries'='5')",
+    );
+    let attributes = named("bi");
+    let holder = governor.admit(&attributes).await.unwrap();
+    let mut first = Box::pin(governor.admit(&attributes));
+    let mut second = Box::pin(governor.admit(&attributes));
+    assert!(futures::poll!(&mut first).is_pending());
+    assert!(futures::poll!(&mut second).is_pending());
+    let columns = ["id", "state"];
+    let before = cells(&run(&governor, "SHOW QUERIES").await, &columns);
+    let [_, killed, next] = &before[..] else {
+        panic!("{before:?}");
+    };
+
+    // The place is the first one's now, and nobody has polled it.
+    drop(holder);
+    assert_eq!(governor.metrics().by_name()["bi"].queries_running, 1);
+    let shown = cells(&run(&governor, "SHOW QUERIES").await, &columns);
+    assert_eq!(shown, [killed.clone(), next.clone()]);
+
+    run(&governor, &format!("KILL QUERY {}", killed[0])).await;
+    let shown = cells(&run(&governor, "SHOW QUERIES").await, &columns);
+    assert_eq!(shown, std::slice::from_ref(next));
+    assert!(matches!(first.await, Err(AdmissionError::Killed { .. })));
+    let query = second.await.unwrap();
+    assert_eq!(query.id().to_string(), next[0]);
+    assert_eq!(
+        cells(&run(&governor, "SHOW QUERIES").await, &columns),
+        [[next[0].clone(), "running".to_owned()]]
+    );
+    drop(query);
+    assert_eq!(governor.metrics().by_name()["bi"].queries_running, 0);
+}

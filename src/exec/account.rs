@@ -2,13 +2,14 @@
 //!
 //! Mechanism; any thread.
 
+mod killing;
 mod spending;
 
 use super::context;
 use super::core::Core;
 use super::ending::Verdict;
 use super::group::Group;
-use super::join::{Cause, JoinError};
+use super::join::JoinError;
 use super::limits::Limits;
 use super::stats::IoBytes;
 use super::tally::Traffic;
@@ -55,7 +56,7 @@ pub struct Account {
     /// Its tasks are old, whatever they have used.
     cooled: AtomicBool,
     killed: Verdict,
-    /// When it was killed, until that its last task is gone was told.
+    /// When it was killed, until its last task is gone: see [`killing`].
     killed_at: AtomicU64,
     panicked: AtomicBool,
     aborted: AtomicBool,
@@ -210,35 +211,6 @@ impl Account {
         }
     }
 
-    /// Ends all tasks of the account: those that wait at once, those that run at the end of their poll. Every
-    /// handle yields a cancelled `JoinError` with `cause`. The first call decides; later ones return false.
-    pub fn kill(&self, cause: Cause) -> bool {
-        let _ours = mem::enter_process();
-        let now = self.core().clock().now().0.max(1);
-        let _ = self.killed_at.compare_exchange(0, now, SeqCst, SeqCst);
-        let first = self.killed.give(cause);
-        self.waiting.wake_all();
-        if let Some(query) = self.query {
-            self.home.hurry_query(query);
-            if let Some(group) = self.moved.get() {
-                group.hurry_query(query);
-            }
-        }
-        self.core().pool().end_all_of(self);
-        first
-    }
-
-    /// As [`kill`](Account::kill), for a query that was never admitted: nobody measures how fast it ends.
-    pub fn refuse(&self, cause: Cause) {
-        self.killed.give(cause);
-        self.waiting.wake_all();
-    }
-
-    /// Why it was killed, if it was.
-    pub fn killed(&self) -> Option<&Cause> {
-        self.killed.get()
-    }
-
     /// Whether one of its tasks has panicked.
     pub fn has_panicked(&self) -> bool {
         self.panicked.load(Relaxed)
@@ -270,7 +242,7 @@ impl Account {
             self.root.store(u64::MAX, Relaxed);
         }
         let last = self.live.fetch_sub(1, SeqCst) == 1;
-        if last && self.is_killed() {
+        if last && self.killed().is_some() {
             self.last_task_gone();
         }
     }
@@ -283,17 +255,6 @@ impl Account {
         }
     }
 
-    #[cold]
-    fn last_task_gone(&self) {
-        let killed = self.killed_at.swap(0, SeqCst);
-        if killed != 0 {
-            let core = self.core();
-            core.kills
-                .kill_to_drop
-                .record(core.clock().now().since(Nanos(killed)));
-        }
-    }
-
     /// A task of the account ended without an output.
     pub(super) fn task_failed(&self, error: &JoinError) {
         let what = if error.is_panic() {
@@ -302,11 +263,6 @@ impl Account {
             &self.aborted
         };
         what.store(true, Relaxed);
-    }
-
-    #[inline]
-    pub(super) fn is_killed(&self) -> bool {
-        self.killed.is_given()
     }
 
     pub(super) fn cpu(&self) -> Nanos {

@@ -17,6 +17,38 @@ use crate::mem::desk::Desk;
 use crate::unit::QueryId;
 use std::sync::{Arc, Weak};
 
+/// Accounts of queries that moved to another group. Those that are gone are sorted out as the list doubles, so that it
+/// never is much longer than the most that were alive at once, whether or not anybody looks.
+#[derive(Default)]
+pub(super) struct Moves {
+    accounts: Vec<Weak<Account>>,
+    /// How long the list may become before it is looked through.
+    sort_out_at: usize,
+}
+
+/// A list this short is not worth looking through.
+const SHORT: usize = 64;
+
+impl Moves {
+    fn add(&mut self, account: Weak<Account>) {
+        if self.accounts.len() >= self.sort_out_at {
+            self.accounts.retain(|it| it.strong_count() > 0);
+            self.sort_out_at = 2 * self.accounts.len() + SHORT;
+        }
+        self.accounts.push(account);
+    }
+
+    /// Those that are alive.
+    fn alive(&mut self) -> Vec<Arc<Account>> {
+        let mut alive = Vec::new();
+        self.accounts.retain(|account| {
+            alive.extend(account.upgrade());
+            account.strong_count() > 0
+        });
+        alive
+    }
+}
+
 impl Account {
     /// Moves the tasks of a query to another group of the same executor, for good. False if they were moved before,
     /// are there already, or belong to no query.
@@ -28,7 +60,7 @@ impl Account {
         if !fits || self.moved.set(group.clone()).is_err() {
             return false;
         }
-        self.core().moves.lock().push(Arc::downgrade(self));
+        self.core().moves.lock().add(Arc::downgrade(self));
         for task in self.home.take_query(query) {
             group.push(task);
         }
@@ -78,14 +110,8 @@ impl Group {
 impl Core {
     /// How many more tasks a group has than were counted there: those that moved in, less those that moved out.
     pub(super) fn moved_tasks(&self, uid: u64) -> i64 {
-        let mut moves = self.moves.lock();
         // The last reference to an account must not be dropped under the lock of the list.
-        let mut seen = Vec::new();
-        moves.retain(|account| {
-            seen.extend(account.upgrade());
-            Weak::strong_count(account) > 0
-        });
-        drop(moves);
+        let seen = self.moves.lock().alive();
         let tasks = |account: &Arc<Account>| {
             let tasks = i64::try_from(account.usage().tasks).unwrap_or(i64::MAX);
             match (account.is_served_by(uid), account.home.uid == uid) {
@@ -95,5 +121,21 @@ impl Core {
             }
         };
         seen.iter().map(tasks).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Moves, SHORT};
+    use std::sync::Weak;
+
+    #[test]
+    fn accounts_that_are_gone_are_sorted_out_though_nobody_looks() {
+        let mut moves = Moves::default();
+        for _ in 0..10_000 {
+            moves.add(Weak::new());
+            assert!(moves.accounts.len() <= SHORT + 1);
+        }
+        assert!(moves.alive().is_empty());
     }
 }

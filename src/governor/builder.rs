@@ -130,8 +130,8 @@ impl Builder {
     }
 
     /// What tells how many bytes of memory are in use, for the memory throttle. Asked once per interval while the
-    /// throttle is on; must not block. Default: what the process and its cgroup use, as
-    /// [`mem::pressure`](crate::mem::pressure) reads it.
+    /// throttle is on; must not block. If it panics, that look decides nothing. Default: what the process and its cgroup
+    /// use, as [`mem::pressure`](crate::mem::pressure) reads it.
     pub fn memory_probe(mut self, used: impl Fn() -> u64 + Send + Sync + 'static) -> Builder {
         self.memory_probe = Some(Box::new(move || Bytes(used())));
         self

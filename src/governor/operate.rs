@@ -51,7 +51,7 @@ impl Governor {
     /// # Metrics
     ///
     /// `quotient_kill_latency_seconds` and, when its last future is gone, `quotient_group_queries_total` with the outcome
-    /// `killed`; for one that waited, `quotient_group_admission_total` with `cancelled`.
+    /// `killed`; for one that waited, `quotient_group_admission_total` with `cancelled`, unless it had been given its place.
     pub fn kill(&self, id: QueryId, why: &str) -> bool {
         self.kill_by(id, why, "Governor::kill")
     }
@@ -160,10 +160,10 @@ fn waiting_row(waiting: &WaitingQuery) -> QueryRow {
         user: waiting.who.user.as_deref().map(str::to_owned),
         db: list(waiting.who.dbs.iter().map(|db| &**db)),
         state: "waiting",
-        waiting_reason: Some(format!(
-            "{}, {} of {}",
-            waiting.reason, waiting.position, waiting.queued
-        )),
+        waiting_reason: Some(match waiting.reason {
+            Some(reason) => format!("{reason}, {} of {}", waiting.position, waiting.queued),
+            None => "has a place, not polled yet".to_owned(),
+        }),
         elapsed: Nanos::from(waiting.since.elapsed()),
         ..QueryRow::default()
     }

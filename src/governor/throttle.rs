@@ -1,10 +1,11 @@
 //! The memory throttle's beat: looks at the memory once per interval, and asks for a collection when it lasts.
 //!
 //! Wiring; a housekeeping task, on whichever thread of the host's runtime runs it. Nothing is looked at while the
-//! throttle is off.
+//! throttle is off. The probe and the collection are the host's code: one that panics costs one look, not the beat.
 
 use super::Inner;
 use crate::event;
+use crate::foreign;
 use crate::mem::pressure::Probe;
 use crate::unit::Bytes;
 use std::panic::catch_unwind;
@@ -55,7 +56,11 @@ impl Inner {
         if self.gate.throttle_interval().is_none() {
             return;
         }
-        let used = (self.memory_probe)();
+        let mut used = None;
+        foreign::contain(|| used = Some((self.memory_probe)()));
+        let Some(used) = used else {
+            return;
+        };
         let step = self.gate.look(used);
         if let Some(cap) = step.began {
             event::throttle(&format_args!(
@@ -68,7 +73,7 @@ impl Inner {
             ));
         }
         if step.collect {
-            (self.collect)();
+            foreign::contain(|| (self.collect)());
         }
     }
 }

@@ -6,8 +6,12 @@
 //! 1. No foreign code runs under it: wakers are cloned, woken and dropped outside.
 //! 2. Each request that waits is answered once. Whoever takes it out of the line answers it: a step of the policy, a
 //!    kill, or its own drop. A place that was given to a request that is gone meanwhile goes to the next one.
+//! 3. From its arrival until it takes its answer or leaves, a request that waits is found by lists and kills: in a line, or
+//!    among those that were given a place (`given`).
 
+mod given;
 mod leaving;
+mod refusal;
 mod seat;
 mod waiting;
 
@@ -17,12 +21,12 @@ pub use waiting::Waiting;
 use super::error::{AdmissionError, WaitReason};
 use super::permit::Permit;
 use super::policy::{
-    Answer, Decision, GovernorAdmission, GovernorLimits, GroupAdmission, GroupLimits, Policy,
-    Refusal, Step,
+    Answer, Decision, GovernorAdmission, GovernorLimits, GroupAdmission, GroupLimits, Policy, Step,
 };
-use crate::event;
 use crate::sync::{Arc, Mutex};
 use crate::unit::{Bytes, GroupId, Nanos, QueryId};
+use given::Door;
+use refusal::{name, tell_refusal, told};
 use seat::Seat;
 use std::collections::VecDeque;
 use std::fmt;
@@ -35,7 +39,7 @@ use tokio::time::Instant;
 pub struct Gate(Arc<Shared>);
 
 struct Shared {
-    policy: Mutex<Policy<Arc<Seat>>>,
+    door: Mutex<Door>,
     /// Where the policy's time begins.
     origin: Instant,
     /// Whose timers those use that wait outside of any runtime.
@@ -66,11 +70,11 @@ pub struct WaitingQuery {
     pub who: Who,
     /// When it came, on tokio's clock.
     pub since: Instant,
-    /// What it waits for.
-    pub reason: WaitReason,
-    /// Its place in its group's line, from 1.
+    /// What it waits for; none if it was given a place, and has only to be polled.
+    pub reason: Option<WaitReason>,
+    /// Its place in its group's line, from 1; 0 if it was given a place.
     pub position: u64,
-    /// How many stand in that line.
+    /// How many stand in that line; 0 if it was given a place.
     pub queued: u64,
 }
 
@@ -99,7 +103,7 @@ impl Gate {
 
     fn made(runtime: Option<Handle>) -> Gate {
         Gate(Arc::new(Shared {
-            policy: Mutex::new(Policy::new()),
+            door: Mutex::default(),
             origin: Instant::now(),
             runtime,
         }))
@@ -161,7 +165,7 @@ impl Gate {
     ) -> Result<Arrived, AdmissionError> {
         let mut seat = None;
         let decided = self.change(|policy, now| {
-            let waiter = || seat.insert(Arc::new(Seat::new(who()))).clone();
+            let waiter = || seat.insert(Arc::new(Seat::new(query, now, who()))).clone();
             match policy.arrive(group, query, now, waiter) {
                 Decision::Admit => Ok(None),
                 Decision::Wait(standing) => Ok(Some(standing.deadline)),
@@ -197,11 +201,12 @@ impl Gate {
         }
     }
 
-    /// Ends the wait of a query with [`Killed`](AdmissionError::Killed). False if it does not wait.
+    /// Ends the wait of a query with [`Killed`](AdmissionError::Killed), also if it was given a place and has not been
+    /// polled since: the next one has that place. False if it does not wait.
     pub fn kill_waiting(&self, query: QueryId, why: &str) -> bool {
-        let seat = self.change(|policy, _| policy.withdraw(query));
+        let seat = self.step(|door, _| door.withdraw(query));
         let killed = AdmissionError::Killed { why: why.into() };
-        seat.is_some_and(|seat| seat.answer(|| Err(killed)))
+        seat.is_some_and(|seat| seat.take_back(killed))
     }
 
     /// Tells those whose time is over. Those that wait see to it themselves; for a runtime without timers.
@@ -216,7 +221,7 @@ impl Gate {
 
     /// The time between two looks at the memory; none while nothing is throttled.
     pub fn throttle_interval(&self) -> Option<Nanos> {
-        self.0.policy.lock().throttle_interval()
+        self.0.door.lock().policy.throttle_interval()
     }
 
     /// Admits nothing more, for good: those that wait are told. What has a place keeps it, and may still share it.
@@ -226,51 +231,68 @@ impl Gate {
 
     /// One group's numbers, also while it drains.
     pub fn group(&self, group: GroupId) -> Option<GroupAdmission> {
-        self.0.policy.lock().group(group)
+        self.0.door.lock().policy.group(group)
     }
 
     /// All groups' numbers at one moment, by id; those that drain too.
     pub fn groups(&self) -> Vec<GroupAdmission> {
-        self.0.policy.lock().groups().collect()
+        self.0.door.lock().policy.groups().collect()
     }
 
     /// What runs over all groups, and what may.
     pub fn governor(&self) -> GovernorAdmission {
         let now = self.now();
-        self.0.policy.lock().governor(now)
+        self.0.door.lock().policy.governor(now)
     }
 
-    /// Everybody who waits, at one moment: group by group, in the order of each line.
+    /// Everybody who waits, at one moment: first those that were given a place and have not been polled since, then
+    /// group by group, in the order of each line.
     pub fn waiting(&self) -> Vec<WaitingQuery> {
-        let policy = self.0.policy.lock();
-        let list = policy.waiting().map(|it| WaitingQuery {
+        let door = self.0.door.lock();
+        let since = |time| self.instant(time).unwrap_or(self.0.origin);
+        let given = door.given().map(|(seat, group)| WaitingQuery {
+            id: seat.query(),
+            group,
+            group_name: name(&door.policy, group),
+            who: seat.who().clone(),
+            since: since(seat.since()),
+            reason: None,
+            position: 0,
+            queued: 0,
+        });
+        let line = door.policy.waiting().map(|it| WaitingQuery {
             id: it.id,
             group: it.group,
             group_name: it.name.clone(),
             who: it.payload.who().clone(),
-            since: self.instant(it.since).unwrap_or(self.0.origin),
-            reason: it.reason,
+            since: since(it.since),
+            reason: Some(it.reason),
             position: it.position,
             queued: it.queued,
         });
-        list.collect()
+        given.chain(line).collect()
     }
 
     pub(super) fn share(&self, group: GroupId) {
-        self.0.policy.lock().share(group);
+        self.0.door.lock().policy.share(group);
     }
 
     pub(super) fn leave(&self, group: GroupId) {
         self.change(|policy, now| policy.leave(group, now));
     }
 
-    /// A step of the policy; then, outside of the lock, those who waited are told what it answered.
+    /// A step that concerns the policy alone.
     fn change<R>(&self, step: impl FnOnce(&mut Policy<Arc<Seat>>, Nanos) -> R) -> R {
+        self.step(|door, now| step(&mut door.policy, now))
+    }
+
+    /// A step of the policy; then, outside of the lock, those who waited are told what it answered.
+    fn step<R>(&self, step: impl FnOnce(&mut Door, Nanos) -> R) -> R {
         let now = self.now();
-        let mut policy = self.0.policy.lock();
-        let result = step(&mut policy, now);
-        let answers = policy.take_answers();
-        drop(policy);
+        let mut door = self.0.door.lock();
+        let result = step(&mut door, now);
+        let answers = door.take_answers();
+        drop(door);
         if !answers.is_empty() {
             self.tell(answers.into(), now);
         }
@@ -284,9 +306,9 @@ impl Gate {
                 Answer::Admit { group } => {
                     let taken = seat.answer(|| Ok(Permit::new(self.clone(), group)));
                     if !taken {
-                        let mut policy = self.0.policy.lock();
-                        policy.leave(group, now);
-                        answers.extend(policy.take_answers());
+                        let mut door = self.0.door.lock();
+                        door.policy.leave(group, now);
+                        answers.extend(door.take_answers());
                     }
                     continue;
                 }
@@ -320,69 +342,6 @@ impl Gate {
 
     fn instant(&self, time: Nanos) -> Option<Instant> {
         self.0.origin.checked_add(time.into())
-    }
-}
-
-/// A refusal as whoever asked is told it.
-fn told(policy: &Policy<Arc<Seat>>, group: GroupId, refusal: Refusal) -> AdmissionError {
-    let name = || match policy.name(group) {
-        Some(name) => name.clone(),
-        None => group.to_string().into(),
-    };
-    let after = |retry_after: Option<Nanos>| retry_after.map(Duration::from);
-    match refusal {
-        Refusal::Concurrency {
-            limit,
-            running,
-            retry_after,
-        } => AdmissionError::Rejected {
-            group: name(),
-            limit,
-            running,
-            reason: WaitReason::GroupLimit,
-            retry_after: after(retry_after),
-        },
-        Refusal::Governor {
-            limit,
-            running,
-            retry_after,
-        } => AdmissionError::Rejected {
-            group: name(),
-            limit,
-            running,
-            reason: WaitReason::GovernorLimit,
-            retry_after: after(retry_after),
-        },
-        Refusal::QueueFull {
-            limit,
-            queued,
-            retry_after,
-        } => AdmissionError::QueueFull {
-            group: name(),
-            limit,
-            queued,
-            retry_after: after(retry_after),
-        },
-        Refusal::Throttled {
-            used,
-            threshold,
-            retry_after,
-        } => AdmissionError::MemoryThrottled {
-            group: name(),
-            used,
-            threshold,
-            retry_after: after(retry_after),
-        },
-        Refusal::Unknown => AdmissionError::UnknownGroup { group: name() },
-        Refusal::Closed => AdmissionError::ShuttingDown,
-    }
-}
-
-fn tell_refusal(error: &AdmissionError) {
-    if let Some(group) = error.group()
-        && error.is_transient()
-    {
-        event::refused(group, error);
     }
 }
 

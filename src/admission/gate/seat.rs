@@ -7,6 +7,7 @@ use crate::admission::error::AdmissionError;
 use crate::admission::permit::Permit;
 use crate::foreign;
 use crate::sync::Mutex;
+use crate::unit::{Nanos, QueryId};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
@@ -20,6 +21,8 @@ pub struct Who {
 }
 
 pub(super) struct Seat {
+    query: QueryId,
+    since: Nanos,
     who: Who,
     state: Mutex<State>,
 }
@@ -45,15 +48,27 @@ pub(super) enum Found {
 }
 
 impl Seat {
-    pub(super) fn new(who: Who) -> Seat {
+    pub(super) fn new(query: QueryId, since: Nanos, who: Who) -> Seat {
         let state = State::Waits {
             waker: None,
             sooner: false,
         };
         Seat {
+            query,
+            since,
             who,
             state: Mutex::new(state),
         }
+    }
+
+    /// The id that the query will have.
+    pub(super) fn query(&self) -> QueryId {
+        self.query
+    }
+
+    /// When it came.
+    pub(super) fn since(&self) -> Nanos {
+        self.since
     }
 
     pub(super) fn who(&self) -> &Who {
@@ -71,6 +86,27 @@ impl Seat {
         drop(state);
         foreign::wake(waker);
         true
+    }
+
+    /// As [`answer`](Seat::answer), with a refusal that also takes back a place that was given and not taken yet.
+    pub(super) fn take_back(&self, refusal: AdmissionError) -> bool {
+        let mut state = self.state.lock();
+        if let State::Answered(Err(_)) | State::Left = &*state {
+            return false;
+        }
+        let before = std::mem::replace(&mut *state, State::Answered(Err(refusal)));
+        drop(state);
+        match before {
+            State::Waits { waker, .. } => foreign::wake(waker),
+            // It was woken when it was answered. The place is given back here, outside of the lock.
+            State::Answered(_) | State::Left => {}
+        }
+        true
+    }
+
+    /// Whether nobody will look here any more.
+    pub(super) fn is_left(&self) -> bool {
+        matches!(&*self.state.lock(), State::Left)
     }
 
     /// Its deadline has become sooner.

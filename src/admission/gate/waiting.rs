@@ -124,11 +124,9 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let given = self.seat.leave();
-        if given.is_none() {
-            let query = self.query;
-            let seat = self.gate.change(|policy, _| policy.withdraw(query));
-            drop(seat);
-        }
+        let query = self.query;
+        let seat = self.gate.step(|door, _| door.withdraw(query));
+        drop(seat);
         drop(given);
     }
 }

@@ -33,6 +33,7 @@ use crate::exec::group::Group;
 use crate::exec::hooks::Hooks;
 use crate::exec::join::Cause;
 use crate::exec::latency::KillLatency;
+use crate::exec::moving::Moves;
 use crate::exec::sleepers::Sleepers;
 use crate::exec::spares::{Caps, Spares};
 use crate::exec::watchdog::Watchdog;
@@ -99,7 +100,7 @@ pub struct Core {
     seats: Box<[Arc<CachePadded<Seat>>]>,
     accounts: Mutex<Slab<Weak<Account>>>,
     /// Accounts of queries that moved to another group.
-    pub(super) moves: Mutex<Vec<Weak<Account>>>,
+    pub(super) moves: Mutex<Moves>,
     pub(super) kills: KillLatency,
     /// Slots whose groups are gone, to be freed when the lock is taken next.
     graves: Mutex<Vec<Slot>>,

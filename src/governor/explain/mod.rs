@@ -99,7 +99,10 @@ impl Governor {
             all.insert(entry.key, now);
         }
         for waiting in inner.gate.waiting() {
-            if let Some(now) = all.get_mut(&waiting.group) {
+            // One that was given a place is among those that run.
+            if waiting.reason.is_some()
+                && let Some(now) = all.get_mut(&waiting.group)
+            {
                 now.waited.push(Nanos::from(waiting.since.elapsed()));
             }
         }
