@@ -169,6 +169,31 @@ fn a_query_that_asks_for_too_much_is_killed_and_gives_all_of_it_back() {
         .unwrap();
 }
 
+/// Its thread is not a worker's, and nothing can end it: P4 excepts it.
+#[test]
+fn a_closure_is_granted_what_it_asks_for_and_its_query_is_killed() {
+    let _watch = live::watched("a closure at the limit");
+    let runtime = multi_thread(2);
+    let governor = governor(&runtime, 2, ONE_GROUP);
+    let query = admit(&governor, "small");
+    let waiting = query.spawn(pending::<()>());
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let closure = query.spawn_blocking(move || {
+        let held = bytes(64 * MIB);
+        let _ = told.recv();
+        held.len()
+    });
+    // While it still runs.
+    assert_eq!(shortage(runtime.block_on(waiting)).0, MemoryScope::Group);
+    drop(tell);
+    drop(runtime.block_on(closure));
+    emptied(&query);
+    let next = admit(&governor, "small");
+    runtime
+        .block_on(next.run(async { drop(bytes(800 * KIB)) }))
+        .unwrap();
+}
+
 #[test]
 fn what_one_query_takes_beyond_the_limit_is_what_its_running_polls_allocate() {
     let _watch = live::watched("overshoot");
