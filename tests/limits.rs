@@ -217,7 +217,17 @@ fn held_back_tasks_are_killed_aborted_and_shut_down_like_others() {
             throttled(&governor, "g") > Nanos::ZERO
         })
         .await;
-        // What only has to be dropped passes by the cap; at ten seconds' debt this would wait for minutes.
+        // What only has to be dropped passes by the cap; at ten seconds' debt this would wait for minutes. One that was pushed
+        // since has not come into the queue yet.
+        let pushed = governor.spawn_in("g", held_back()).unwrap();
+        pushed.abort();
+        let ended = tokio::time::timeout(Duration::from_secs(5), pushed).await;
+        assert!(
+            ended
+                .expect("it waits for the cap")
+                .unwrap_err()
+                .is_cancelled()
+        );
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
         let queries: Vec<_> = (0..50)

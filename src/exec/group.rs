@@ -302,8 +302,9 @@ impl Group {
     /// A waiting task has to be dropped: it goes before all others. Where it is not in the queue it is on its way to
     /// it, or to be polled.
     pub(super) fn hurry(&self, stream: Stream, place: Place, is: impl FnOnce(&Runnable) -> bool) {
-        let found = self.queue.lock().hurry(stream, place, is);
-        if found && self.is_held_back() {
+        self.queue.lock().hurry(stream, place, is);
+        // It may have been pushed and not queued yet.
+        if self.is_held_back() {
             self.core.excuse(self);
         }
     }

@@ -81,7 +81,8 @@ impl Core {
         let all_busy = !self.sleepers.any();
         for group in groups {
             let victim = sched.fair.wake(group.slot, now, all_busy);
-            group.mirror(&sched.fair);
+            // Some of what was pushed may only have to be dropped, and its cap may hold the group back as of now.
+            self.see_to_excuse(&mut sched, group, now);
             if let Some(seat) = victim.and_then(|worker| self.seat(worker)) {
                 seat.preempt.store(true, Relaxed);
             }
