@@ -222,7 +222,7 @@ impl Group {
             let group = task.metadata().task.group().clone();
             let next = || tasks.next_if(|next| Arc::ptr_eq(next.metadata().task.group(), &group));
             let pushed = group.take_in(std::iter::once(task).chain(std::iter::from_fn(next)));
-            if pushed.inactive && !pushed.doomed {
+            if pushed.inactive {
                 woken.push(group);
             } else {
                 group.tell(pushed);
@@ -249,8 +249,7 @@ impl Group {
     fn tell(&self, pushed: Pushed) {
         if pushed.inactive {
             self.core.activate(std::iter::once(self));
-        }
-        if pushed.doomed && self.is_held_back() {
+        } else if pushed.doomed && self.is_held_back() {
             self.core.excuse(self);
         }
     }

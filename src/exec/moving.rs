@@ -95,9 +95,7 @@ impl Group {
         self.requeued(0, tasks.len());
         tasks
     }
-}
 
-impl Group {
     /// Whether any query that began here is known to anybody: what it has and uses is partly this group's, wherever it goes
     /// on.
     pub fn has_queries(&self) -> bool {

@@ -27,14 +27,8 @@ pub(super) fn told(policy: &Policy<Arc<Seat>>, group: GroupId, refusal: Refusal)
             limit,
             running,
             retry_after,
-        } => AdmissionError::Rejected {
-            group: name(),
-            limit,
-            running,
-            reason: WaitReason::GroupLimit,
-            retry_after: after(retry_after),
-        },
-        Refusal::Governor {
+        }
+        | Refusal::Governor {
             limit,
             running,
             retry_after,
@@ -42,7 +36,10 @@ pub(super) fn told(policy: &Policy<Arc<Seat>>, group: GroupId, refusal: Refusal)
             group: name(),
             limit,
             running,
-            reason: WaitReason::GovernorLimit,
+            reason: match refusal {
+                Refusal::Governor { .. } => WaitReason::GovernorLimit,
+                _ => WaitReason::GroupLimit,
+            },
             retry_after: after(retry_after),
         },
         Refusal::QueueFull {

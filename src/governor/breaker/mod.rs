@@ -213,11 +213,9 @@ impl Inner {
                 }
             }
         }
-        let watching = |id| {
-            let entry = routing.by_key(id);
-            entry.is_some_and(|entry| entry.fuse.rule().is_some())
-        };
-        self.breaker.keep_watches(watching);
+        let ruled = entries().filter(|entry| entry.fuse.rule().is_some());
+        let ruled: HashSet<GroupId> = ruled.map(|entry| entry.key).collect();
+        self.breaker.keep_watches(|key| ruled.contains(&key));
     }
 
     fn is_up(self: &Arc<Inner>, id: QueryId) {
